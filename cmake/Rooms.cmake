@@ -1,0 +1,47 @@
+# One CMake target per room. A room sees the headers of the rooms it links and of no other: each room
+# has an include root of its own in the build tree, with one link `exporters/<room>` to its folder.
+
+# exporters_room(NAME LINK targets…): an object library `room_NAME` of exporters/NAME/**.cpp.
+function(exporters_room name)
+  cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})
+  set(folder ${PROJECT_SOURCE_DIR}/exporters/${name})
+  set(include_root ${PROJECT_BINARY_DIR}/rooms/${name})
+  file(MAKE_DIRECTORY ${include_root}/exporters)
+  file(CREATE_LINK ${folder} ${include_root}/exporters/${name} SYMBOLIC)
+
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${folder}/*.cpp)
+  if(sources)
+    add_library(room_${name} OBJECT ${sources})
+    set(scope PUBLIC)
+    target_link_libraries(room_${name} PRIVATE exporters_warnings)
+  else()
+    add_library(room_${name} INTERFACE)
+    set(scope INTERFACE)
+  endif()
+  target_include_directories(room_${name} ${scope} ${include_root})
+  foreach(target IN LISTS ARG_LINK)
+    if(TARGET room_${target})
+      target_link_libraries(room_${name} ${scope} room_${target})
+    else()
+      target_link_libraries(room_${name} ${scope} ${target})
+    endif()
+  endforeach()
+endfunction()
+
+# exporters_library(NAME ROOMS rooms… LINK targets…): a shared library of whole rooms.
+function(exporters_library name)
+  cmake_parse_arguments(ARG "" "" "ROOMS;LINK" ${ARGN})
+  file(WRITE ${PROJECT_BINARY_DIR}/${name}_anchor.cpp "")
+  add_library(${name} SHARED ${PROJECT_BINARY_DIR}/${name}_anchor.cpp)
+  foreach(room IN LISTS ARG_ROOMS)
+    get_target_property(type room_${room} TYPE)
+    if(type STREQUAL OBJECT_LIBRARY)
+      target_sources(${name} PRIVATE $<TARGET_OBJECTS:room_${room}>)
+    endif()
+  endforeach()
+  target_link_libraries(${name} PUBLIC fmt::fmt spdlog::spdlog nlohmann_json::nlohmann_json torch ${ARG_LINK})
+  target_include_directories(${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
+                                            $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  target_compile_features(${name} PUBLIC cxx_std_20)
+  set_target_properties(${name} PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
+endfunction()

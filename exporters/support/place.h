@@ -1,0 +1,54 @@
+#pragma once
+
+#include <source_location>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace exporters {
+
+/// Where in the model the running code stands: what errors, warnings, guards and nodes name.
+struct Place {
+  std::string module_path;   ///< "encoder.layer.0.attention"; empty at the root.
+  std::string module_class;  ///< "BertAttention"; empty where unknown.
+  std::string op;            ///< "aten::add.Tensor" while an op is being traced, else empty.
+  std::string source;        ///< "models/bert.cpp:120"; empty where it could not be had cheaply.
+
+  bool empty() const { return module_path.empty() && op.empty() && source.empty(); }
+  /// "encoder.layer.0.attention, aten::add.Tensor, models/bert.cpp:120"
+  std::string str() const;
+};
+
+/// Enters a submodule on this thread for the lifetime of the object; scopes nest and their names join with dots.
+class ModuleScope {
+ public:
+  explicit ModuleScope(std::string_view name, std::string_view module_class = {},
+                       std::source_location location = std::source_location::current());
+  ~ModuleScope();
+  ModuleScope(const ModuleScope&) = delete;
+  ModuleScope& operator=(const ModuleScope&) = delete;
+};
+
+/// Names the op under way on this thread for the lifetime of the object.
+class OpScope {
+ public:
+  explicit OpScope(std::string_view op);
+  ~OpScope();
+  OpScope(const OpScope&) = delete;
+  OpScope& operator=(const OpScope&) = delete;
+
+ private:
+  std::string previous_;
+};
+
+/// The place that this thread stands at.
+Place current_place();
+
+/// One entered module, outermost first: what `nn_module_stack` of torch.export lists.
+struct ModuleFrame {
+  std::string path;
+  std::string module_class;
+};
+std::vector<ModuleFrame> current_module_stack();
+
+}  // namespace exporters
