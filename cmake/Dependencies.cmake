@@ -10,6 +10,8 @@ find_package(nlohmann_json REQUIRED)
 find_package(Torch 2.13 REQUIRED HINTS ${EXPORTERS_DEPS_DIR}/sdk/torch/share/cmake/Torch)
 # libtorch's headers are not ours: their warnings stay out of our -Werror.
 set_target_properties(torch PROPERTIES SYSTEM ON)
+include(TorchHeaders)
+exporters_hide_bundled_headers(${PROJECT_BINARY_DIR}/torch_include)
 
 if(EXPORTERS_WITH_ONNX)
   find_path(PROTOZERO_INCLUDE_DIR protozero/pbf_writer.hpp REQUIRED)
