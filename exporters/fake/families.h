@@ -1,0 +1,24 @@
+#pragma once
+
+#include "exporters/fake/registry.h"
+
+#include <span>
+
+// The tables of built-in shape functions, one for each family and file.
+namespace exporters::families {
+
+std::span<const ShapeEntry> pointwise();
+std::span<const ShapeEntry> reductions();
+std::span<const ShapeEntry> matmul();
+std::span<const ShapeEntry> views();
+std::span<const ShapeEntry> joins();
+std::span<const ShapeEntry> indexing();
+std::span<const ShapeEntry> factories();
+std::span<const ShapeEntry> sorting();
+std::span<const ShapeEntry> normalization();
+std::span<const ShapeEntry> attention();
+std::span<const ShapeEntry> convolution();
+std::span<const ShapeEntry> resampling();
+std::span<const ShapeEntry> data_dependent();
+
+}  // namespace exporters::families
