@@ -5,6 +5,9 @@ endif()
 set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
 set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O1 -g1")
 
+# Messages name a file by its place in the project, never by the builder's folders.
+add_compile_options(-ffile-prefix-map=${CMAKE_SOURCE_DIR}/=)
+
 add_library(exporters_warnings INTERFACE)
 target_compile_options(exporters_warnings INTERFACE -Wall -Wextra -Werror -fno-omit-frame-pointer)
 

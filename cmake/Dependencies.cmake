@@ -1,5 +1,9 @@
 # Everything the build needs. scripts/setup puts the wheels and headers that Debian does not package into
-# .deps/; to use other installations set Torch_DIR, ONNXRUNTIME_INCLUDE_DIR and ONNXRUNTIME_LIBRARY.
+# .deps/. For other installations:
+#   Torch_DIR         the folder of TorchConfig.cmake in a libtorch 2.13 with the C++11 ABI
+#   ONNXRUNTIME_ROOT  an ONNX Runtime 1.21 or newer with include/ and lib/; or its two parts one by one,
+#                     ONNXRUNTIME_INCLUDE_DIR and ONNXRUNTIME_LIBRARY
+# Both may be given as CMake variables or in the environment.
 set(EXPORTERS_DEPS_DIR ${PROJECT_SOURCE_DIR}/.deps CACHE PATH "What scripts/setup installed")
 
 find_package(Threads REQUIRED)
@@ -18,12 +22,10 @@ if(EXPORTERS_WITH_ONNX)
   add_library(protozero::protozero INTERFACE IMPORTED)
   target_include_directories(protozero::protozero INTERFACE ${PROTOZERO_INCLUDE_DIR})
 
-  find_path(ONNXRUNTIME_INCLUDE_DIR onnxruntime_cxx_api.h REQUIRED
-            HINTS ${EXPORTERS_DEPS_DIR}/onnxruntime/include PATH_SUFFIXES onnxruntime onnxruntime/core/session)
-  find_library(ONNXRUNTIME_LIBRARY onnxruntime REQUIRED HINTS ${EXPORTERS_DEPS_DIR}/onnxruntime/lib)
-  add_library(onnxruntime::onnxruntime SHARED IMPORTED)
-  set_target_properties(onnxruntime::onnxruntime PROPERTIES
-    IMPORTED_LOCATION ${ONNXRUNTIME_LIBRARY}
-    INTERFACE_INCLUDE_DIRECTORIES ${ONNXRUNTIME_INCLUDE_DIR}
-    INTERFACE_SYSTEM_INCLUDE_DIRECTORIES ${ONNXRUNTIME_INCLUDE_DIR})
+  set(ONNXRUNTIME_HINT ${EXPORTERS_DEPS_DIR}/onnxruntime)
+  include(OnnxRuntime)
+  if(NOT TARGET onnxruntime::onnxruntime)
+    message(FATAL_ERROR "ONNX Runtime was not found: run scripts/setup, or set ONNXRUNTIME_ROOT to an "
+                        "installation with include/ and lib/, or build with -DEXPORTERS_WITH_ONNX=OFF")
+  endif()
 endif()
