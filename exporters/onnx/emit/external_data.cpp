@@ -1,0 +1,156 @@
+#include "exporters/onnx/emit/external_data.h"
+
+#include "exporters/onnx/emit/file_io.h"
+#include "exporters/support/error.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+namespace exporters::onnx {
+namespace {
+
+constexpr uint64_t kBlock = 4096;           // what file systems share, and what mmap maps
+constexpr uint64_t kTensorAlignment = 64;   // a cache line
+
+void collect_pending(OnnxGraph& graph, std::vector<OnnxTensor*>& pending) {
+  for (OnnxTensor& tensor : graph.initializers) {
+    if (std::holds_alternative<WeightSource>(tensor.data) || std::holds_alternative<at::Tensor>(tensor.data)) {
+      pending.push_back(&tensor);
+    }
+  }
+  for (OnnxNode& node : graph.nodes) {
+    for (OnnxAttribute& attribute : node.attributes) {
+      if (auto* body = std::get_if<std::shared_ptr<OnnxGraph>>(&attribute.data)) {
+        collect_pending(**body, pending);
+      }
+    }
+  }
+}
+
+uint64_t checked_size(const OnnxTensor& tensor, uint64_t nbytes) {
+  const std::optional<uint64_t> expected = tensor.expected_bytes();
+  ensure(expected == nbytes, "initializer '{}' has {} bytes, but its shape and type need {}", tensor.name, nbytes,
+         expected ? std::to_string(*expected) : "a number that cannot be computed");
+  return nbytes;
+}
+
+class Layout {
+ public:
+  explicit Layout(const std::string& location) : location_(location) {}
+
+  void place_files(const std::vector<OnnxTensor*>& pending) {
+    std::vector<std::string> order;  // files by first use: the same wherever they lie
+    std::map<std::string, std::vector<OnnxTensor*>> by_file;
+    for (OnnxTensor* tensor : pending) {
+      if (const auto* source = std::get_if<WeightSource>(&tensor->data)) {
+        checked_size(*tensor, source->nbytes);
+        std::vector<OnnxTensor*>& tensors = by_file[source->file];
+        if (tensors.empty()) {
+          order.push_back(source->file);
+        }
+        tensors.push_back(tensor);
+      }
+    }
+    for (const std::string& file : order) {
+      place_file(by_file[file]);
+    }
+  }
+
+  void place_memory(const std::vector<OnnxTensor*>& pending) {
+    std::map<std::tuple<const void*, uint64_t>, uint64_t> placed;  // bytes → offset
+    for (OnnxTensor* tensor : pending) {
+      const auto* source = std::get_if<at::Tensor>(&tensor->data);
+      if (source == nullptr) {
+        continue;
+      }
+      const at::Tensor bytes = source->contiguous().cpu();
+      const uint64_t nbytes = checked_size(*tensor, bytes.nbytes());
+      const auto [position, fresh] = placed.try_emplace({bytes.const_data_ptr(), nbytes}, 0);
+      if (fresh) {
+        position->second = (data_.size + kTensorAlignment - 1) / kTensorAlignment * kTensorAlignment;
+        add_piece(bytes, position->second, nbytes);
+      }
+      tensor->data = StoredBytes{location_, position->second, nbytes};
+    }
+  }
+
+  ExternalData result() && { return std::move(data_); }
+
+ private:
+  static const WeightSource& source_of(const OnnxTensor* tensor) { return std::get<WeightSource>(tensor->data); }
+
+  void place_file(std::vector<OnnxTensor*>& tensors) {
+    std::stable_sort(tensors.begin(), tensors.end(), [](const OnnxTensor* a, const OnnxTensor* b) {
+      return source_of(a).offset < source_of(b).offset;
+    });
+    size_t first = 0;
+    while (first < tensors.size()) {
+      const uint64_t begin = source_of(tensors[first]).offset;
+      uint64_t end = begin;
+      size_t last = first;
+      // A gap below a block is carried along: to leave it out would cost as much padding.
+      while (last < tensors.size() && source_of(tensors[last]).offset <= end + kBlock) {
+        end = std::max(end, source_of(tensors[last]).offset + source_of(tensors[last]).nbytes);
+        ++last;
+      }
+      place_run({tensors.begin() + static_cast<std::ptrdiff_t>(first), tensors.begin() + static_cast<std::ptrdiff_t>(last)},
+                begin, end - begin);
+      first = last;
+    }
+  }
+
+  void place_run(const std::vector<OnnxTensor*>& tensors, uint64_t begin, uint64_t nbytes) {
+    const uint64_t offset = data_.size + (begin + kBlock - data_.size % kBlock) % kBlock;
+    WeightSource run = source_of(tensors.front());
+    run.nbytes = nbytes;
+    add_piece(run, offset, nbytes);
+    for (OnnxTensor* tensor : tensors) {
+      const WeightSource source = source_of(tensor);
+      tensor->data = StoredBytes{location_, offset + (source.offset - begin), source.nbytes};
+    }
+  }
+
+  template <typename Source>
+  void add_piece(const Source& source, uint64_t offset, uint64_t nbytes) {
+    ExternalData::Piece& piece = data_.pieces.emplace_back();
+    piece.source = source;
+    piece.offset = offset;
+    piece.nbytes = nbytes;
+    data_.size = offset + nbytes;
+  }
+
+  const std::string& location_;
+  ExternalData data_;
+};
+
+}  // namespace
+
+ExternalData lay_out_external_data(OnnxGraph& graph, const std::string& location) {
+  std::vector<OnnxTensor*> pending;
+  collect_pending(graph, pending);
+  Layout layout(location);
+  layout.place_files(pending);
+  layout.place_memory(pending);
+  return std::move(layout).result();
+}
+
+void write_external_data(const ExternalData& data, const std::filesystem::path& path) {
+  const File file = File::create(path);
+  file.resize(data.size);
+  std::map<std::string, File> sources;
+  for (const ExternalData::Piece& piece : data.pieces) {
+    if (const auto* tensor = std::get_if<at::Tensor>(&piece.source)) {
+      file.write_at(tensor->const_data_ptr(), piece.nbytes, piece.offset);
+      continue;
+    }
+    const auto& source = std::get<WeightSource>(piece.source);
+    auto found = sources.find(source.file);
+    if (found == sources.end()) {
+      found = sources.emplace(source.file, File::open_for_reading(source.file)).first;
+    }
+    copy_range(found->second, source.offset, file, piece.offset, piece.nbytes);
+  }
+}
+
+}  // namespace exporters::onnx

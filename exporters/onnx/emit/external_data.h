@@ -1,0 +1,36 @@
+#pragma once
+
+#include "exporters/onnx/emit/model.h"
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace exporters::onnx {
+
+/// What an external data file is made of: pieces of other files and tensors in memory, each at its offset; what lies
+/// between them is a hole.
+struct ExternalData {
+  struct Piece {
+    std::variant<WeightSource, at::Tensor> source;
+    uint64_t offset = 0;
+    uint64_t nbytes = 0;
+  };
+  std::vector<Piece> pieces;  ///< by ascending offset, not overlapping
+  uint64_t size = 0;          ///< of the file
+};
+
+/// Gives every initializer of `graph` (subgraphs included) whose bytes are a WeightSource or an at::Tensor a place in
+/// the file `location` and makes it StoredBytes. Equal sources (tied weights) share one place. A piece from a file
+/// keeps its offset modulo 4096, so that file systems can share blocks; neighbours in a file become one piece;
+/// tensors in memory follow. The result does not depend on where the source files lie.
+/// Throws Error when a source's size is not dims × element size.
+ExternalData lay_out_external_data(OnnxGraph& graph, const std::string& location);
+
+/// Writes the file: pieces from files are copied without passing through user memory where the system can, holes of
+/// sparse sources stay holes. Throws Error when a source file is too short, and on I/O failures.
+void write_external_data(const ExternalData& data, const std::filesystem::path& path);
+
+}  // namespace exporters::onnx

@@ -1,0 +1,140 @@
+#include "exporters/onnx/emit/model.h"
+
+#include "exporters/support/error.h"
+
+#include <algorithm>
+#include <array>
+
+namespace exporters::onnx {
+namespace {
+
+struct TypeRow {
+  OnnxType onnx;
+  std::string_view name;
+  int64_t bits;
+  c10::ScalarType torch;  // Undefined where torch has none
+};
+
+constexpr auto kNone = c10::ScalarType::Undefined;
+constexpr std::array kTypes = {
+    TypeRow{OnnxType::kFloat, "float", 32, c10::ScalarType::Float},
+    TypeRow{OnnxType::kUint8, "uint8", 8, c10::ScalarType::Byte},
+    TypeRow{OnnxType::kInt8, "int8", 8, c10::ScalarType::Char},
+    TypeRow{OnnxType::kUint16, "uint16", 16, c10::ScalarType::UInt16},
+    TypeRow{OnnxType::kInt16, "int16", 16, c10::ScalarType::Short},
+    TypeRow{OnnxType::kInt32, "int32", 32, c10::ScalarType::Int},
+    TypeRow{OnnxType::kInt64, "int64", 64, c10::ScalarType::Long},
+    TypeRow{OnnxType::kString, "string", 0, kNone},
+    TypeRow{OnnxType::kBool, "bool", 8, c10::ScalarType::Bool},
+    TypeRow{OnnxType::kFloat16, "float16", 16, c10::ScalarType::Half},
+    TypeRow{OnnxType::kDouble, "double", 64, c10::ScalarType::Double},
+    TypeRow{OnnxType::kUint32, "uint32", 32, c10::ScalarType::UInt32},
+    TypeRow{OnnxType::kUint64, "uint64", 64, c10::ScalarType::UInt64},
+    TypeRow{OnnxType::kComplex64, "complex64", 64, c10::ScalarType::ComplexFloat},
+    TypeRow{OnnxType::kComplex128, "complex128", 128, c10::ScalarType::ComplexDouble},
+    TypeRow{OnnxType::kBfloat16, "bfloat16", 16, c10::ScalarType::BFloat16},
+    TypeRow{OnnxType::kFloat8E4M3Fn, "float8e4m3fn", 8, c10::ScalarType::Float8_e4m3fn},
+    TypeRow{OnnxType::kFloat8E4M3Fnuz, "float8e4m3fnuz", 8, c10::ScalarType::Float8_e4m3fnuz},
+    TypeRow{OnnxType::kFloat8E5M2, "float8e5m2", 8, c10::ScalarType::Float8_e5m2},
+    TypeRow{OnnxType::kFloat8E5M2Fnuz, "float8e5m2fnuz", 8, c10::ScalarType::Float8_e5m2fnuz},
+    TypeRow{OnnxType::kUint4, "uint4", 4, kNone},
+    TypeRow{OnnxType::kInt4, "int4", 4, kNone},
+    TypeRow{OnnxType::kFloat4E2M1, "float4e2m1", 4, kNone},
+    TypeRow{OnnxType::kFloat8E8M0, "float8e8m0", 8, kNone},
+    TypeRow{OnnxType::kUint2, "uint2", 2, kNone},
+    TypeRow{OnnxType::kInt2, "int2", 2, kNone},
+};
+
+const TypeRow* find_row(OnnxType type) {
+  const auto* row = std::find_if(kTypes.begin(), kTypes.end(), [&](const TypeRow& r) { return r.onnx == type; });
+  return row == kTypes.end() ? nullptr : row;
+}
+
+struct IrRow {
+  int64_t opset;
+  int64_t ir;
+};
+// onnx/docs/Versioning.md, "Released Versions".
+constexpr std::array kIrVersions = {IrRow{18, 8},  IrRow{19, 9},  IrRow{20, 9}, IrRow{21, 10},
+                                    IrRow{22, 10}, IrRow{23, 11}, IrRow{24, 12}};
+
+}  // namespace
+
+OnnxType onnx_type(c10::ScalarType dtype) {
+  if (dtype != kNone) {
+    for (const TypeRow& row : kTypes) {
+      if (row.torch == dtype) {
+        return row.onnx;
+      }
+    }
+  }
+  throw Error(fmt::format("ONNX has no tensor type for torch dtype {}", c10::toString(dtype)), {},
+              "Convert the tensor to a supported dtype before the export.");
+}
+
+std::optional<c10::ScalarType> scalar_type(OnnxType type) {
+  const TypeRow* row = find_row(type);
+  return row != nullptr && row->torch != kNone ? std::optional(row->torch) : std::nullopt;
+}
+
+std::string type_name(OnnxType type) {
+  const TypeRow* row = find_row(type);
+  return row != nullptr ? std::string(row->name) : fmt::format("type {}", static_cast<int32_t>(type));
+}
+
+int64_t bits_per_element(OnnxType type) {
+  const TypeRow* row = find_row(type);
+  return row != nullptr ? row->bits : 0;
+}
+
+std::string dim_text(const OnnxDim& dim) {
+  if (const auto* number = std::get_if<int64_t>(&dim)) {
+    return std::to_string(*number);
+  }
+  const auto* name = std::get_if<std::string>(&dim);
+  return name != nullptr ? *name : "?";
+}
+
+std::optional<uint64_t> OnnxTensor::expected_bytes() const {
+  const auto bits = static_cast<uint64_t>(bits_per_element(dtype));
+  if (bits == 0) {
+    return std::nullopt;
+  }
+  uint64_t total = bits;
+  for (int64_t dim : dims) {
+    if (dim < 0 || __builtin_mul_overflow(total, static_cast<uint64_t>(dim), &total)) {
+      return std::nullopt;
+    }
+  }
+  return total / 8 + (total % 8 != 0 ? 1 : 0);
+}
+
+const OnnxAttribute* OnnxNode::attribute(std::string_view wanted) const {
+  for (const OnnxAttribute& attribute : attributes) {
+    if (attribute.name == wanted) {
+      return &attribute;
+    }
+  }
+  return nullptr;
+}
+
+std::optional<int64_t> OnnxModel::opset(std::string_view domain) const {
+  for (const auto& [name, version] : opsets) {
+    if (name == domain || (domain.empty() && name == "ai.onnx")) {
+      return version;
+    }
+  }
+  return std::nullopt;
+}
+
+int64_t ir_version_for_opset(int64_t opset) {
+  for (const IrRow& row : kIrVersions) {
+    if (row.opset == opset) {
+      return row.ir;
+    }
+  }
+  throw Error(fmt::format("opset {} is not supported", opset), {},
+              fmt::format("Use opset_version {} to {}.", kIrVersions.front().opset, kIrVersions.back().opset));
+}
+
+}  // namespace exporters::onnx

@@ -1,0 +1,331 @@
+#include "exporters/onnx/runner.h"
+
+#include "exporters/onnx/emit/reader.h"
+#include "exporters/support/error.h"
+
+#include <ATen/ops/from_blob.h>
+#include <fmt/format.h>
+#include <onnxruntime_cxx_api.h>
+#include <onnxruntime_session_options_config_keys.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <charconv>
+#include <thread>
+
+namespace exporters::onnx {
+namespace {
+
+// Outlives every tensor that a session hands out, so it is never destroyed.
+Ort::Env& environment() {
+  static auto* env = new Ort::Env(ORT_LOGGING_LEVEL_ERROR, "exporters");
+  return *env;
+}
+
+int available_cpus() {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) == 0) {
+    return std::max(1, CPU_COUNT(&set));
+  }
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+void append_cuda(Ort::SessionOptions& session, const std::map<std::string, std::string>& options) {
+  const OrtApi& api = Ort::GetApi();
+  OrtCUDAProviderOptionsV2* raw = nullptr;
+  Ort::ThrowOnError(api.CreateCUDAProviderOptions(&raw));
+  const std::unique_ptr<OrtCUDAProviderOptionsV2, decltype(api.ReleaseCUDAProviderOptions)> cuda(
+      raw, api.ReleaseCUDAProviderOptions);
+  std::vector<const char*> keys;
+  std::vector<const char*> values;
+  for (const auto& [key, value] : options) {
+    keys.push_back(key.c_str());
+    values.push_back(value.c_str());
+  }
+  Ort::ThrowOnError(api.UpdateCUDAProviderOptions(cuda.get(), keys.data(), values.data(), keys.size()));
+  session.AppendExecutionProvider_CUDA_V2(*cuda);
+}
+
+void append_provider(Ort::SessionOptions& session, const std::string& provider,
+                     const std::map<std::string, std::string>& options) {
+  std::string name = provider;
+  if (const size_t suffix = name.rfind("ExecutionProvider"); suffix != std::string::npos) {
+    name.resize(suffix);
+  }
+  if (name == "CPU") {
+    return;  // always there, last
+  }
+  const std::vector<std::string> available = Ort::GetAvailableProviders();
+  if (std::find(available.begin(), available.end(), name + "ExecutionProvider") == available.end()) {
+    throw Error(fmt::format("this ONNX Runtime has no execution provider '{}'", provider), {},
+                fmt::format("It has: {}.", fmt::join(available, ", ")));
+  }
+  if (name == "CUDA") {
+    append_cuda(session, options);
+    return;
+  }
+  session.AppendExecutionProvider(name, {options.begin(), options.end()});
+}
+
+Ort::SessionOptions session_options(const OnnxRunnerOptions& options) {
+  Ort::SessionOptions session;
+  session.SetIntraOpNumThreads(options.threads > 0 ? options.threads : available_cpus());
+  session.SetGraphOptimizationLevel(static_cast<GraphOptimizationLevel>(options.graph_optimization));
+  session.SetLogSeverityLevel(options.log_severity);
+  if (options.providers.empty()) {
+    // On the CPU this fusion makes Add + LayerNormalization several times slower.
+    session.AddConfigEntry(kOrtSessionOptionsDisableSpecifiedOptimizers, "SkipLayerNormFusion");
+  }
+  for (const auto& [key, value] : options.session_config) {
+    session.AddConfigEntry(key.c_str(), value.c_str());
+  }
+  for (const auto& [provider, provider_options] : options.providers) {
+    append_provider(session, provider, provider_options);
+  }
+  return session;
+}
+
+// Some writers name fixed sizes by their digits.
+OnnxDim number_if_digits(const std::string& name) {
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), value);
+  return error == std::errc() && end == name.data() + name.size() && value >= 0 ? OnnxDim(value) : OnnxDim(name);
+}
+
+OnnxValueInfo describe(std::string name, const Ort::TypeInfo& type) {
+  OnnxValueInfo info;
+  info.name = std::move(name);
+  if (type.GetONNXType() != ONNX_TYPE_TENSOR) {
+    return info;
+  }
+  const auto tensor = type.GetTensorTypeAndShapeInfo();
+  info.dtype = static_cast<OnnxType>(tensor.GetElementType());
+  const std::vector<int64_t> sizes = tensor.GetShape();
+  std::vector<const char*> names(sizes.size());
+  tensor.GetSymbolicDimensions(names.data(), names.size());
+  info.dims.emplace();
+  for (size_t axis = 0; axis < sizes.size(); ++axis) {
+    if (sizes[axis] >= 0) {
+      info.dims->emplace_back(sizes[axis]);
+    } else if (names[axis] != nullptr && *names[axis] != '\0') {
+      info.dims->push_back(number_if_digits(names[axis]));
+    } else {
+      info.dims->emplace_back();
+    }
+  }
+  return info;
+}
+
+std::string shape_text(at::IntArrayRef sizes) { return fmt::format("[{}]", fmt::join(sizes.begin(), sizes.end(), ", ")); }
+
+std::string shape_text(const std::optional<std::vector<OnnxDim>>& dims) {
+  if (!dims) {
+    return "any shape";
+  }
+  std::vector<std::string> parts;
+  std::transform(dims->begin(), dims->end(), std::back_inserter(parts), dim_text);
+  return fmt::format("[{}]", fmt::join(parts, ", "));
+}
+
+// Sizes that the dim names of one call have taken, with the input that set them.
+using NamedSizes = std::map<std::string, std::pair<int64_t, std::string>>;
+
+class InputCheck {
+ public:
+  InputCheck(const OnnxValueInfo& info, const at::Tensor& tensor) : info_(info), tensor_(tensor) {}
+
+  void run(NamedSizes& names, bool equal_names_equal_sizes) const {
+    ensure(tensor_.defined(), "input '{}' is an undefined tensor", info_.name);
+    ensure(tensor_.layout() == c10::kStrided, "input '{}' is not a dense tensor", info_.name);
+    ensure(info_.dtype != OnnxType::kUndefined, "input '{}' of the model is not a tensor, which cannot be given",
+           info_.name);
+    check_dtype();
+    check_sizes();
+    if (equal_names_equal_sizes) {
+      check_names(names);
+    }
+  }
+
+ private:
+  void check_dtype() const {
+    const OnnxType given = onnx_type(tensor_.scalar_type());
+    if (given != info_.dtype) {
+      throw Error(fmt::format("input '{}' has dtype {}, the model takes {}", info_.name, type_name(given),
+                              type_name(info_.dtype)),
+                  {}, "Convert the tensor, or export the model with that dtype.");
+    }
+  }
+
+  void check_sizes() const {
+    if (!info_.dims) {
+      return;
+    }
+    bool fits = static_cast<size_t>(tensor_.dim()) == info_.dims->size();
+    for (size_t axis = 0; fits && axis < info_.dims->size(); ++axis) {
+      const auto* fixed = std::get_if<int64_t>(&(*info_.dims)[axis]);
+      fits = fixed == nullptr || *fixed == tensor_.size(static_cast<int64_t>(axis));
+    }
+    ensure(fits, "input '{}' has shape {}, the model takes {}", info_.name, shape_text(tensor_.sizes()),
+           shape_text(info_.dims));
+  }
+
+  void check_names(NamedSizes& names) const {
+    for (size_t axis = 0; info_.dims && axis < info_.dims->size(); ++axis) {
+      const auto* name = std::get_if<std::string>(&(*info_.dims)[axis]);
+      if (name == nullptr) {
+        continue;
+      }
+      const int64_t size = tensor_.size(static_cast<int64_t>(axis));
+      const auto [seen, fresh] = names.try_emplace(*name, size, info_.name);
+      ensure(fresh || seen->second.first == size, "input '{}' has {} = {} (shape {}), but input '{}' has {} = {}",
+             info_.name, *name, size, shape_text(tensor_.sizes()), seen->second.second, *name, seen->second.first);
+    }
+  }
+
+  const OnnxValueInfo& info_;
+  const at::Tensor& tensor_;
+};
+
+char no_bytes = 0;  // what an empty tensor points at: ONNX Runtime refuses null
+
+Ort::Value as_ort_value(const at::Tensor& tensor) {
+  static const Ort::MemoryInfo cpu = Ort::MemoryInfo::CreateCpu(OrtDeviceAllocator, OrtMemTypeDefault);
+  void* bytes = tensor.numel() > 0 ? tensor.mutable_data_ptr() : &no_bytes;
+  return Ort::Value::CreateTensor(cpu, bytes, tensor.nbytes(), tensor.sizes().data(),
+                                  static_cast<size_t>(tensor.dim()),
+                                  static_cast<ONNXTensorElementDataType>(onnx_type(tensor.scalar_type())));
+}
+
+// The tensor owns the value, so nothing is copied.
+at::Tensor as_tensor(Ort::Value value, const std::string& name) {
+  ensure(value.IsTensor(), "output '{}' is not a tensor", name);
+  const auto info = value.GetTensorTypeAndShapeInfo();
+  const auto type = static_cast<OnnxType>(info.GetElementType());
+  const std::optional<c10::ScalarType> dtype = scalar_type(type);
+  ensure(dtype.has_value(), "output '{}' has type {}, which torch does not have", name, type_name(type));
+  auto owner = std::make_shared<Ort::Value>(std::move(value));
+  void* bytes = owner->GetTensorMutableRawData();
+  return at::from_blob(bytes, info.GetShape(), [owner](void*) {}, at::TensorOptions().dtype(*dtype));
+}
+
+}  // namespace
+
+struct OnnxRunner::Impl {
+  std::vector<OnnxValueInfo> inputs;
+  std::vector<OnnxValueInfo> outputs;
+  bool equal_names_equal_sizes = false;
+  mutable Ort::Session session{nullptr};
+
+  void describe_session();
+  void check_names(const Inputs& given) const;
+  std::vector<at::Tensor> checked_inputs(const Inputs& given) const;
+  void check_output(const OnnxValueInfo& info, const at::Tensor& tensor) const;
+};
+
+void OnnxRunner::Impl::describe_session() {
+  Ort::AllocatorWithDefaultOptions allocator;
+  for (size_t i = 0; i < session.GetInputCount(); ++i) {
+    inputs.push_back(describe(session.GetInputNameAllocated(i, allocator).get(), session.GetInputTypeInfo(i)));
+  }
+  for (size_t i = 0; i < session.GetOutputCount(); ++i) {
+    outputs.push_back(describe(session.GetOutputNameAllocated(i, allocator).get(), session.GetOutputTypeInfo(i)));
+  }
+}
+
+void OnnxRunner::Impl::check_names(const Inputs& given) const {
+  std::vector<std::string> known;
+  std::vector<std::string> missing;
+  for (const OnnxValueInfo& info : inputs) {
+    known.push_back(info.name);
+    if (!given.contains(info.name)) {
+      missing.push_back(info.name);
+    }
+  }
+  ensure(missing.empty(), "inputs missing: {}; the model takes {}", fmt::join(missing, ", "), fmt::join(known, ", "));
+  for (const auto& [name, tensor] : given) {
+    ensure(std::find(known.begin(), known.end(), name) != known.end(), "the model has no input '{}'; it takes {}", name,
+           fmt::join(known, ", "));
+  }
+}
+
+std::vector<at::Tensor> OnnxRunner::Impl::checked_inputs(const Inputs& given) const {
+  check_names(given);
+  NamedSizes names;
+  std::vector<at::Tensor> tensors;
+  tensors.reserve(inputs.size());
+  for (const OnnxValueInfo& info : inputs) {
+    const at::Tensor& tensor = given.at(info.name);
+    InputCheck(info, tensor).run(names, equal_names_equal_sizes);
+    tensors.push_back(tensor.cpu().contiguous());
+  }
+  return tensors;
+}
+
+void OnnxRunner::Impl::check_output(const OnnxValueInfo& info, const at::Tensor& tensor) const {
+  ensure(tensor.defined() && tensor.is_cpu() && tensor.is_contiguous(),
+         "the tensor for output '{}' must be a contiguous CPU tensor", info.name);
+  ensure(onnx_type(tensor.scalar_type()) == info.dtype, "the tensor for output '{}' has dtype {}, the model gives {}",
+         info.name, type_name(onnx_type(tensor.scalar_type())), type_name(info.dtype));
+}
+
+OnnxRunner::OnnxRunner(const std::filesystem::path& path, const OnnxRunnerOptions& options)
+    : impl_(std::make_unique<Impl>()) {
+  const OnnxModel model = read_model(path, {.keep_inline_bytes = 0});
+  try {
+    check_external_data(model, path.parent_path());
+    impl_->equal_names_equal_sizes = model.producer_name == "exporters.cpp" || model.producer_name == "pytorch";
+    impl_->session = Ort::Session(environment(), path.c_str(), session_options(options));
+    impl_->describe_session();
+  } catch (const Error& error) {
+    throw error.with_context(path.string());
+  } catch (const Ort::Exception& error) {
+    throw Error(fmt::format("ONNX Runtime {} cannot load {}: {}", onnxruntime_version(), path.string(), error.what()));
+  }
+}
+
+OnnxRunner::~OnnxRunner() = default;
+OnnxRunner::OnnxRunner(OnnxRunner&&) noexcept = default;
+OnnxRunner& OnnxRunner::operator=(OnnxRunner&&) noexcept = default;
+
+const std::vector<OnnxValueInfo>& OnnxRunner::inputs() const { return impl_->inputs; }
+const std::vector<OnnxValueInfo>& OnnxRunner::outputs() const { return impl_->outputs; }
+
+OnnxRunner::Outputs OnnxRunner::run(const Inputs& inputs, const Inputs& outputs) const {
+  const std::vector<at::Tensor> tensors = impl_->checked_inputs(inputs);
+  for (const auto& [name, tensor] : outputs) {
+    const auto known = std::find_if(impl_->outputs.begin(), impl_->outputs.end(),
+                                    [&, wanted = &name](const OnnxValueInfo& info) { return info.name == *wanted; });
+    ensure(known != impl_->outputs.end(), "the model has no output '{}'", name);
+    impl_->check_output(*known, tensor);
+  }
+  try {
+    Ort::IoBinding binding(impl_->session);
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      binding.BindInput(impl_->inputs[i].name.c_str(), as_ort_value(tensors[i]));
+    }
+    const Ort::MemoryInfo cpu = Ort::MemoryInfo::CreateCpu(OrtDeviceAllocator, OrtMemTypeDefault);
+    for (const OnnxValueInfo& info : impl_->outputs) {
+      const auto given = outputs.find(info.name);
+      if (given != outputs.end()) {
+        binding.BindOutput(info.name.c_str(), as_ort_value(given->second));
+      } else {
+        binding.BindOutput(info.name.c_str(), cpu);
+      }
+    }
+    impl_->session.Run(Ort::RunOptions(), binding);
+    std::vector<Ort::Value> values = binding.GetOutputValues();
+    Outputs results;
+    for (size_t i = 0; i < values.size(); ++i) {
+      const std::string& name = impl_->outputs[i].name;
+      const auto given = outputs.find(name);
+      results.emplace_back(name, given != outputs.end() ? given->second : as_tensor(std::move(values[i]), name));
+    }
+    return results;
+  } catch (const Ort::Exception& error) {
+    throw Error(fmt::format("ONNX Runtime failed: {}", error.what()));
+  }
+}
+
+std::string onnxruntime_version() { return Ort::GetVersionString(); }
+
+}  // namespace exporters::onnx

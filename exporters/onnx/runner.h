@@ -1,0 +1,64 @@
+#pragma once
+
+#include "exporters/onnx/emit/model.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace exporters::onnx {
+
+struct OnnxRunnerOptions {
+  /// Execution providers in order of preference, by ONNX Runtime's names ("CUDAExecutionProvider" or "CUDA"), each with
+  /// its options. Empty: the CPU.
+  std::vector<std::pair<std::string, std::map<std::string, std::string>>> providers;
+  /// ONNX Runtime's session configuration entries, for example {"session.disable_prepacking", "1"}.
+  std::map<std::string, std::string> session_config;
+  /// Threads of one operator; 0: as many as the CPUs that this process may use.
+  int threads = 0;
+  /// 0 none, 1 basic, 2 extended, 99 all.
+  int graph_optimization = 99;
+  /// ONNX Runtime's own messages: 0 verbose, 1 info, 2 warning, 3 error, 4 fatal.
+  int log_severity = 3;
+};
+
+/// Runs an .onnx file with ONNX Runtime. Inputs and outputs are bound in place, nothing is copied for contiguous CPU
+/// tensors. `run` may be called from several threads at once.
+class OnnxRunner {
+ public:
+  using Inputs = std::map<std::string, at::Tensor>;
+  using Outputs = std::vector<std::pair<std::string, at::Tensor>>;
+
+  /// Loads a model. External data is checked before ONNX Runtime sees the file.
+  /// Throws Error for a damaged or foreign file, for external data that is missing, too short or outside the folder,
+  /// and for what ONNX Runtime refuses (an operator or opset it does not have).
+  explicit OnnxRunner(const std::filesystem::path& path, const OnnxRunnerOptions& options = {});
+  ~OnnxRunner();
+  OnnxRunner(OnnxRunner&&) noexcept;
+  OnnxRunner& operator=(OnnxRunner&&) noexcept;
+
+  /// In the model's order, with dtypes and dims (numbers, names, or unknown). All-digit names come as numbers.
+  const std::vector<OnnxValueInfo>& inputs() const;
+  const std::vector<OnnxValueInfo>& outputs() const;
+
+  /// Runs once. `inputs` holds a tensor for each input of the model, of its dtype and rank, with the sizes that the
+  /// model fixes; other entries are an error. Tensors in `outputs` are written in place: an exact shape and dtype,
+  /// contiguous. Gives every output in the model's order; those not given are allocated.
+  /// Throws Error that names the input, what was expected and what came.
+  Outputs run(const Inputs& inputs, const Inputs& outputs = {}) const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// ONNX Runtime's version, "1.32.0".
+std::string onnxruntime_version();
+
+}  // namespace exporters::onnx
