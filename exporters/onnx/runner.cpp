@@ -18,7 +18,7 @@ namespace {
 
 // Outlives every tensor that a session hands out, so it is never destroyed.
 Ort::Env& environment() {
-  static auto* env = new Ort::Env(ORT_LOGGING_LEVEL_ERROR, "exporters");
+  static auto* env = new Ort::Env(ORT_LOGGING_LEVEL_FATAL, "exporters");
   return *env;
 }
 
@@ -116,7 +116,9 @@ OnnxValueInfo describe(std::string name, const Ort::TypeInfo& type) {
   return info;
 }
 
-std::string shape_text(at::IntArrayRef sizes) { return fmt::format("[{}]", fmt::join(sizes.begin(), sizes.end(), ", ")); }
+std::string shape_text(at::IntArrayRef sizes) {
+  return fmt::format("[{}]", fmt::join(sizes.begin(), sizes.end(), ", "));
+}
 
 std::string shape_text(const std::optional<std::vector<OnnxDim>>& dims) {
   if (!dims) {
@@ -191,8 +193,7 @@ char no_bytes = 0;  // what an empty tensor points at: ONNX Runtime refuses null
 Ort::Value as_ort_value(const at::Tensor& tensor) {
   static const Ort::MemoryInfo cpu = Ort::MemoryInfo::CreateCpu(OrtDeviceAllocator, OrtMemTypeDefault);
   void* bytes = tensor.numel() > 0 ? tensor.mutable_data_ptr() : &no_bytes;
-  return Ort::Value::CreateTensor(cpu, bytes, tensor.nbytes(), tensor.sizes().data(),
-                                  static_cast<size_t>(tensor.dim()),
+  return Ort::Value::CreateTensor(cpu, bytes, tensor.nbytes(), tensor.sizes().data(), static_cast<size_t>(tensor.dim()),
                                   static_cast<ONNXTensorElementDataType>(onnx_type(tensor.scalar_type())));
 }
 
@@ -205,7 +206,8 @@ at::Tensor as_tensor(Ort::Value value, const std::string& name) {
   ensure(dtype.has_value(), "output '{}' has type {}, which torch does not have", name, type_name(type));
   auto owner = std::make_shared<Ort::Value>(std::move(value));
   void* bytes = owner->GetTensorMutableRawData();
-  return at::from_blob(bytes, info.GetShape(), [owner](void*) {}, at::TensorOptions().dtype(*dtype));
+  return at::from_blob(
+      bytes, info.GetShape(), [owner](void*) {}, at::TensorOptions().dtype(*dtype));
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ struct OnnxRunnerOptions {
   /// 0 none, 1 basic, 2 extended, 99 all.
   int graph_optimization = 99;
   /// ONNX Runtime's own messages: 0 verbose, 1 info, 2 warning, 3 error, 4 fatal.
-  int log_severity = 3;
+  int log_severity = 4;
 };
 
 /// Runs an .onnx file with ONNX Runtime. Inputs and outputs are bound in place, nothing is copied for contiguous CPU

@@ -10,8 +10,8 @@
 namespace exporters::onnx {
 namespace {
 
-constexpr uint64_t kBlock = 4096;           // what file systems share, and what mmap maps
-constexpr uint64_t kTensorAlignment = 64;   // a cache line
+constexpr uint64_t kBlock = 4096;          // what file systems share, and what mmap maps
+constexpr uint64_t kTensorAlignment = 64;  // a cache line
 
 void collect_pending(OnnxGraph& graph, std::vector<OnnxTensor*>& pending) {
   for (OnnxTensor& tensor : graph.initializers) {
@@ -94,8 +94,9 @@ class Layout {
         end = std::max(end, source_of(tensors[last]).offset + source_of(tensors[last]).nbytes);
         ++last;
       }
-      place_run({tensors.begin() + static_cast<std::ptrdiff_t>(first), tensors.begin() + static_cast<std::ptrdiff_t>(last)},
-                begin, end - begin);
+      place_run(
+          {tensors.begin() + static_cast<std::ptrdiff_t>(first), tensors.begin() + static_cast<std::ptrdiff_t>(last)},
+          begin, end - begin);
       first = last;
     }
   }

@@ -26,8 +26,8 @@ constexpr uint64_t kBlock = 4096;
 void copy_by_hand(const File& source, uint64_t from, const File& destination, uint64_t to, uint64_t nbytes) {
   std::vector<char> buffer(std::min<uint64_t>(nbytes, 1 << 20));
   while (nbytes > 0) {
-    const ssize_t got = pread(source.fd(), buffer.data(), std::min<uint64_t>(nbytes, buffer.size()),
-                              static_cast<off_t>(from));
+    const ssize_t got =
+        pread(source.fd(), buffer.data(), std::min<uint64_t>(nbytes, buffer.size()), static_cast<off_t>(from));
     if (got < 0) {
       fail_io("read", source.path());
     }
@@ -44,7 +44,8 @@ void copy_extent(const File& source, uint64_t from, const File& destination, uin
   while (nbytes > 0) {
     auto source_offset = static_cast<off64_t>(from);
     auto destination_offset = static_cast<off64_t>(to);
-    const ssize_t copied = copy_file_range(source.fd(), &source_offset, destination.fd(), &destination_offset, nbytes, 0);
+    const ssize_t copied =
+        copy_file_range(source.fd(), &source_offset, destination.fd(), &destination_offset, nbytes, 0);
     if (copied <= 0) {  // other file systems, old kernels: the plain way says what is wrong
       copy_by_hand(source, from, destination, to, nbytes);
       return;

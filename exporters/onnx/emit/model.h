@@ -20,10 +20,33 @@ struct OnnxGraph;
 
 /// TensorProto.DataType of the ONNX specification.
 enum class OnnxType : int32_t {
-  kUndefined = 0, kFloat = 1, kUint8 = 2, kInt8 = 3, kUint16 = 4, kInt16 = 5, kInt32 = 6, kInt64 = 7, kString = 8,
-  kBool = 9, kFloat16 = 10, kDouble = 11, kUint32 = 12, kUint64 = 13, kComplex64 = 14, kComplex128 = 15,
-  kBfloat16 = 16, kFloat8E4M3Fn = 17, kFloat8E4M3Fnuz = 18, kFloat8E5M2 = 19, kFloat8E5M2Fnuz = 20, kUint4 = 21,
-  kInt4 = 22, kFloat4E2M1 = 23, kFloat8E8M0 = 24, kUint2 = 25, kInt2 = 26,
+  kUndefined = 0,
+  kFloat = 1,
+  kUint8 = 2,
+  kInt8 = 3,
+  kUint16 = 4,
+  kInt16 = 5,
+  kInt32 = 6,
+  kInt64 = 7,
+  kString = 8,
+  kBool = 9,
+  kFloat16 = 10,
+  kDouble = 11,
+  kUint32 = 12,
+  kUint64 = 13,
+  kComplex64 = 14,
+  kComplex128 = 15,
+  kBfloat16 = 16,
+  kFloat8E4M3Fn = 17,
+  kFloat8E4M3Fnuz = 18,
+  kFloat8E5M2 = 19,
+  kFloat8E5M2Fnuz = 20,
+  kUint4 = 21,
+  kInt4 = 22,
+  kFloat4E2M1 = 23,
+  kFloat8E8M0 = 24,
+  kUint2 = 25,
+  kInt2 = 26,
 };
 
 /// Throws Error for a torch dtype that ONNX does not have.
@@ -41,8 +64,8 @@ std::string dim_text(const OnnxDim& dim);  ///< "8", "batch", "?"
 
 struct OnnxValueInfo {
   std::string name;
-  OnnxType dtype = OnnxType::kUndefined;            ///< kUndefined for a value that is not a tensor
-  std::optional<std::vector<OnnxDim>> dims;          ///< nothing when the rank is unknown
+  OnnxType dtype = OnnxType::kUndefined;     ///< kUndefined for a value that is not a tensor
+  std::optional<std::vector<OnnxDim>> dims;  ///< nothing when the rank is unknown
 };
 
 /// A tensor's little-endian bytes inside the model message.
@@ -51,9 +74,9 @@ struct InlineBytes {
 };
 /// Bytes in a file beside the model.
 struct StoredBytes {
-  std::string location;             ///< relative to the model's folder
+  std::string location;  ///< relative to the model's folder
   uint64_t offset = 0;
-  std::optional<uint64_t> length;   ///< the writer always states it
+  std::optional<uint64_t> length;  ///< the writer always states it
 };
 /// Inline bytes that the reader was told not to keep.
 struct OmittedBytes {
@@ -83,8 +106,8 @@ struct OnnxAttribute {
 struct OnnxNode {
   std::string name;
   std::string op_type;
-  std::string domain;                 ///< empty for the standard operators
-  std::vector<std::string> inputs;    ///< an empty name is an input left out
+  std::string domain;               ///< empty for the standard operators
+  std::vector<std::string> inputs;  ///< an empty name is an input left out
   std::vector<std::string> outputs;
   std::vector<OnnxAttribute> attributes;
 
@@ -103,12 +126,12 @@ struct OnnxGraph {
 /// An ONNX model as this library writes and reads it.
 struct OnnxModel {
   int64_t ir_version = 0;
-  std::vector<std::pair<std::string, int64_t>> opsets;   ///< domain ("" is the standard one) → version
+  std::vector<std::pair<std::string, int64_t>> opsets;  ///< domain ("" is the standard one) → version
   std::string producer_name;
   std::string producer_version;
   OnnxGraph graph;
   std::vector<std::pair<std::string, std::string>> metadata;
-  std::vector<std::string> functions;                     ///< "domain::name" of model-local functions; read only
+  std::vector<std::string> functions;  ///< "domain::name" of model-local functions; read only
 
   std::optional<int64_t> opset(std::string_view domain = "") const;
 };

@@ -3,8 +3,8 @@
 #include "exporters/onnx/emit/file_io.h"
 #include "exporters/support/error.h"
 
-#include <protozero/pbf_reader.hpp>
 #include <sys/mman.h>
+#include <protozero/pbf_reader.hpp>
 
 #include <algorithm>
 #include <charconv>
@@ -18,7 +18,7 @@ namespace {
 using protozero::pbf_reader;
 using protozero::pbf_wire_type;
 
-constexpr int kMaxDepth = 32;                 // of nested graphs
+constexpr int kMaxDepth = 32;                  // of nested graphs
 constexpr uint64_t kMaxElements = 20'000'000;  // messages, names and numbers in all: no real graph comes near
 
 class Parser {
@@ -30,17 +30,30 @@ class Parser {
     bool has_graph = false;
     while (in.next()) {
       switch (in.tag()) {
-        case 1: model.ir_version = integer(in); break;
-        case 2: model.producer_name = text(in); break;
-        case 3: model.producer_version = text(in); break;
+        case 1:
+          model.ir_version = integer(in);
+          break;
+        case 2:
+          model.producer_name = text(in);
+          break;
+        case 3:
+          model.producer_version = text(in);
+          break;
         case 7:
           model.graph = graph(message(in), 0);
           has_graph = true;
           break;
-        case 8: model.opsets.push_back(opset(message(in))); break;
-        case 14: model.metadata.push_back(string_pair(message(in))); break;
-        case 25: model.functions.push_back(function_name(message(in))); break;
-        default: in.skip();
+        case 8:
+          model.opsets.push_back(opset(message(in)));
+          break;
+        case 14:
+          model.metadata.push_back(string_pair(message(in)));
+          break;
+        case 25:
+          model.functions.push_back(function_name(message(in)));
+          break;
+        default:
+          in.skip();
       }
     }
     ensure(has_graph, "the message holds no graph");
@@ -49,9 +62,7 @@ class Parser {
   }
 
  private:
-  void count() {
-    ensure(++elements_ <= kMaxElements, "the message has more than {} parts", kMaxElements);
-  }
+  void count() { ensure(++elements_ <= kMaxElements, "the message has more than {} parts", kMaxElements); }
   static void expect(const pbf_reader& in, pbf_wire_type type) {
     ensure(in.wire_type() == type, "field {} has wire type {}, expected {}", uint32_t{in.tag()},
            static_cast<uint32_t>(in.wire_type()), static_cast<uint32_t>(type));
@@ -104,9 +115,14 @@ class Parser {
     std::pair<std::string, std::string> pair;
     while (in.next()) {
       switch (in.tag()) {
-        case 1: pair.first = text(in); break;
-        case 2: pair.second = text(in); break;
-        default: in.skip();
+        case 1:
+          pair.first = text(in);
+          break;
+        case 2:
+          pair.second = text(in);
+          break;
+        default:
+          in.skip();
       }
     }
     return pair;
@@ -116,9 +132,14 @@ class Parser {
     std::pair<std::string, int64_t> pair;
     while (in.next()) {
       switch (in.tag()) {
-        case 1: pair.first = text(in); break;
-        case 2: pair.second = integer(in); break;
-        default: in.skip();
+        case 1:
+          pair.first = text(in);
+          break;
+        case 2:
+          pair.second = integer(in);
+          break;
+        default:
+          in.skip();
       }
     }
     return pair;
@@ -129,9 +150,14 @@ class Parser {
     std::string domain;
     while (in.next()) {
       switch (in.tag()) {
-        case 1: name = text(in); break;
-        case 10: domain = text(in); break;
-        default: in.skip();
+        case 1:
+          name = text(in);
+          break;
+        case 10:
+          domain = text(in);
+          break;
+        default:
+          in.skip();
       }
     }
     return domain + "::" + name;
@@ -143,13 +169,26 @@ class Parser {
     graph.name.clear();
     while (in.next()) {
       switch (in.tag()) {
-        case 1: graph.nodes.push_back(node(message(in), depth)); break;
-        case 2: graph.name = text(in); break;
-        case 5: graph.initializers.push_back(tensor(message(in))); break;
-        case 11: graph.inputs.push_back(value_info(message(in))); break;
-        case 12: graph.outputs.push_back(value_info(message(in))); break;
-        case 13: graph.value_info.push_back(value_info(message(in))); break;
-        default: in.skip();
+        case 1:
+          graph.nodes.push_back(node(message(in), depth));
+          break;
+        case 2:
+          graph.name = text(in);
+          break;
+        case 5:
+          graph.initializers.push_back(tensor(message(in)));
+          break;
+        case 11:
+          graph.inputs.push_back(value_info(message(in)));
+          break;
+        case 12:
+          graph.outputs.push_back(value_info(message(in)));
+          break;
+        case 13:
+          graph.value_info.push_back(value_info(message(in)));
+          break;
+        default:
+          in.skip();
       }
     }
     return graph;
@@ -159,13 +198,26 @@ class Parser {
     OnnxNode node;
     while (in.next()) {
       switch (in.tag()) {
-        case 1: node.inputs.push_back(text(in)); break;
-        case 2: node.outputs.push_back(text(in)); break;
-        case 3: node.name = text(in); break;
-        case 4: node.op_type = text(in); break;
-        case 5: node.attributes.push_back(attribute(message(in), depth)); break;
-        case 7: node.domain = text(in); break;
-        default: in.skip();
+        case 1:
+          node.inputs.push_back(text(in));
+          break;
+        case 2:
+          node.outputs.push_back(text(in));
+          break;
+        case 3:
+          node.name = text(in);
+          break;
+        case 4:
+          node.op_type = text(in);
+          break;
+        case 5:
+          node.attributes.push_back(attribute(message(in), depth));
+          break;
+        case 7:
+          node.domain = text(in);
+          break;
+        default:
+          in.skip();
       }
     }
     return node;
@@ -181,18 +233,41 @@ class Parser {
     int64_t type = 0;
     while (in.next()) {
       switch (in.tag()) {
-        case 1: attribute.name = text(in); break;
-        case 2: attribute.data = real(in); break;
-        case 3: attribute.data = integer(in); break;
-        case 4: attribute.data = text(in); break;
-        case 5: attribute.data = tensor(message(in)); break;
-        case 6: attribute.data = std::make_shared<OnnxGraph>(graph(message(in), depth + 1)); break;
-        case 7: reals(in, floats); break;
-        case 8: integers(in, ints); break;
-        case 9: strings.push_back(text(in)); break;
-        case 11: graphs.push_back(std::make_shared<OnnxGraph>(graph(message(in), depth + 1))); break;
-        case 20: type = integer(in); break;
-        default: in.skip();
+        case 1:
+          attribute.name = text(in);
+          break;
+        case 2:
+          attribute.data = real(in);
+          break;
+        case 3:
+          attribute.data = integer(in);
+          break;
+        case 4:
+          attribute.data = text(in);
+          break;
+        case 5:
+          attribute.data = tensor(message(in));
+          break;
+        case 6:
+          attribute.data = std::make_shared<OnnxGraph>(graph(message(in), depth + 1));
+          break;
+        case 7:
+          reals(in, floats);
+          break;
+        case 8:
+          integers(in, ints);
+          break;
+        case 9:
+          strings.push_back(text(in));
+          break;
+        case 11:
+          graphs.push_back(std::make_shared<OnnxGraph>(graph(message(in), depth + 1)));
+          break;
+        case 20:
+          type = integer(in);
+          break;
+        default:
+          in.skip();
       }
     }
     if (type == 6 || !floats.empty()) {
@@ -214,29 +289,52 @@ class Parser {
 
   OnnxTensor tensor(pbf_reader in) {
     OnnxTensor tensor;
-    InlineBytes typed;              // float_data and the like, as raw bytes
+    InlineBytes typed;  // float_data and the like, as raw bytes
     std::optional<std::string_view> raw;
     std::vector<std::pair<std::string, std::string>> external;
     bool is_external = false;
     std::vector<int64_t> int32_data;
     while (in.next()) {
       switch (in.tag()) {
-        case 1: integers(in, tensor.dims); break;
-        case 2: tensor.dtype = static_cast<OnnxType>(integer(in)); break;
-        case 4: append_fixed<float>(in, typed, [](pbf_reader& r) { return r.get_packed_float(); }, pbf_wire_type::fixed32,
-                                    [](pbf_reader& r) { return r.get_float(); });
+        case 1:
+          integers(in, tensor.dims);
           break;
-        case 5: integers(in, int32_data); break;
-        case 7: append_integers(in, typed); break;
-        case 8: tensor.name = text(in); break;
-        case 9: raw = bytes(in); break;
-        case 10: append_fixed<double>(in, typed, [](pbf_reader& r) { return r.get_packed_double(); },
-                                      pbf_wire_type::fixed64, [](pbf_reader& r) { return r.get_double(); });
+        case 2:
+          tensor.dtype = static_cast<OnnxType>(integer(in));
           break;
-        case 11: append_integers(in, typed); break;
-        case 13: external.push_back(string_pair(message(in))); break;
-        case 14: is_external = integer(in) == 1; break;
-        default: in.skip();
+        case 4:
+          append_fixed<float>(
+              in, typed, [](pbf_reader& r) { return r.get_packed_float(); }, pbf_wire_type::fixed32,
+              [](pbf_reader& r) { return r.get_float(); });
+          break;
+        case 5:
+          integers(in, int32_data);
+          break;
+        case 7:
+          append_integers(in, typed);
+          break;
+        case 8:
+          tensor.name = text(in);
+          break;
+        case 9:
+          raw = bytes(in);
+          break;
+        case 10:
+          append_fixed<double>(
+              in, typed, [](pbf_reader& r) { return r.get_packed_double(); }, pbf_wire_type::fixed64,
+              [](pbf_reader& r) { return r.get_double(); });
+          break;
+        case 11:
+          append_integers(in, typed);
+          break;
+        case 13:
+          external.push_back(string_pair(message(in)));
+          break;
+        case 14:
+          is_external = integer(in) == 1;
+          break;
+        default:
+          in.skip();
       }
     }
     if (is_external) {
@@ -312,9 +410,14 @@ class Parser {
     OnnxValueInfo info;
     while (in.next()) {
       switch (in.tag()) {
-        case 1: info.name = text(in); break;
-        case 2: read_type(message(in), info); break;
-        default: in.skip();
+        case 1:
+          info.name = text(in);
+          break;
+        case 2:
+          read_type(message(in), info);
+          break;
+        default:
+          in.skip();
       }
     }
     return info;
@@ -333,9 +436,14 @@ class Parser {
   void read_tensor_type(pbf_reader in, OnnxValueInfo& info) {
     while (in.next()) {
       switch (in.tag()) {
-        case 1: info.dtype = static_cast<OnnxType>(integer(in)); break;
-        case 2: info.dims = shape(message(in)); break;
-        default: in.skip();
+        case 1:
+          info.dtype = static_cast<OnnxType>(integer(in));
+          break;
+        case 2:
+          info.dims = shape(message(in));
+          break;
+        default:
+          in.skip();
       }
     }
   }
@@ -356,9 +464,14 @@ class Parser {
     OnnxDim dim;
     while (in.next()) {
       switch (in.tag()) {
-        case 1: dim = integer(in); break;
-        case 2: dim = text(in); break;
-        default: in.skip();
+        case 1:
+          dim = integer(in);
+          break;
+        case 2:
+          dim = text(in);
+          break;
+        default:
+          in.skip();
       }
     }
     return dim;
@@ -407,12 +520,13 @@ std::filesystem::path resolve_location(const std::string& location, const std::s
   std::error_code error;
   const auto target = std::filesystem::canonical(folder / relative, error);
   if (error) {
-    throw Error(fmt::format("initializer '{}' needs the file '{}', which is not in the model's folder", tensor, location),
-                {}, "Keep the external data file beside the .onnx file, under its own name.");
+    throw Error(
+        fmt::format("initializer '{}' needs the file '{}', which is not in the model's folder", tensor, location), {},
+        "Keep the external data file beside the .onnx file, under its own name.");
   }
   const auto inside = target.lexically_relative(std::filesystem::canonical(folder));
-  ensure(!inside.empty() && *inside.begin() != "..", "initializer '{}' lies at '{}', a link that leaves the model's folder",
-         tensor, location);
+  ensure(!inside.empty() && *inside.begin() != "..",
+         "initializer '{}' lies at '{}', a link that leaves the model's folder", tensor, location);
   return target;
 }
 
@@ -420,12 +534,13 @@ void check_tensor(const OnnxTensor& tensor, const StoredBytes& stored, uint64_t 
   const std::optional<uint64_t> expected = tensor.expected_bytes();
   ensure(expected.has_value(), "initializer '{}' of type {} has a shape whose size cannot be computed", tensor.name,
          type_name(tensor.dtype));
-  ensure(stored.length.value_or(*expected) == *expected, "initializer '{}' states {} bytes in '{}', but its shape needs {}",
-         tensor.name, stored.length.value_or(0), stored.location, *expected);
+  ensure(stored.length.value_or(*expected) == *expected,
+         "initializer '{}' states {} bytes in '{}', but its shape needs {}", tensor.name, stored.length.value_or(0),
+         stored.location, *expected);
   uint64_t end = 0;
   if (__builtin_add_overflow(stored.offset, *expected, &end) || end > file_size) {
-    throw Error(fmt::format("initializer '{}' needs {} bytes at offset {} of '{}', which has only {} bytes", tensor.name,
-                            *expected, stored.offset, stored.location, file_size),
+    throw Error(fmt::format("initializer '{}' needs {} bytes at offset {} of '{}', which has only {} bytes",
+                            tensor.name, *expected, stored.offset, stored.location, file_size),
                 {}, "The external data file is truncated or belongs to another model: copy it again.");
   }
 }
