@@ -1,0 +1,48 @@
+#include "exporters/support/quote.h"
+
+#include <fmt/format.h>
+
+#include <array>
+
+namespace exporters {
+
+std::string quote(std::string_view text, size_t max) {
+  bool cut = text.size() > max;
+  if (cut) {
+    size_t end = max;
+    while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) {
+      --end;
+    }
+    text = text.substr(0, end);
+  }
+  std::string quoted = "'";
+  for (char character : text) {
+    auto byte = static_cast<unsigned char>(character);
+    if (byte < 0x20 || byte == 0x7F) {
+      quoted += fmt::format("\\x{:02x}", byte);
+    } else {
+      quoted += character;
+    }
+  }
+  quoted += cut ? "…'" : "'";
+  return quoted;
+}
+
+std::string shape_text(const std::vector<int64_t>& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
+
+std::string bytes_text(uint64_t nbytes) {
+  constexpr std::array kUnits{"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  std::string text = fmt::format("{} bytes", nbytes);
+  if (nbytes < 10'000) {
+    return text;
+  }
+  double amount = static_cast<double>(nbytes) / 1024;
+  size_t unit = 0;
+  while (amount >= 1024 && unit + 1 < kUnits.size()) {
+    amount /= 1024;
+    ++unit;
+  }
+  return fmt::format("{} ({:.1f} {})", text, amount, kUnits[unit]);
+}
+
+}  // namespace exporters

@@ -1,0 +1,66 @@
+"""Writes the fixtures of tests/weights with the safetensors package: python make_weights.py [folder]."""
+
+import json
+import pathlib
+import struct
+import sys
+
+import torch
+from safetensors.torch import save_file
+
+FOLDER = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent.parent / "data" / "weights")
+
+DTYPES = [
+    torch.bool, torch.uint8, torch.int8, torch.float8_e5m2, torch.float8_e4m3fn, torch.float8_e8m0fnu,
+    torch.float8_e4m3fnuz, torch.float8_e5m2fnuz, torch.int16, torch.uint16, torch.float16, torch.bfloat16,
+    torch.int32, torch.uint32, torch.float32, torch.complex64, torch.float64, torch.int64, torch.uint64,
+]  # fmt: skip
+
+
+def values(dtype):
+    if dtype == torch.bool:
+        return torch.tensor([[True, False, True], [False, False, True]])
+    if dtype == torch.complex64:
+        return torch.tensor([[1 + 2j, 0, -1j], [3, 4j, -5 - 6j]], dtype=dtype)
+    if dtype.is_floating_point:
+        numbers = [[1.0, 2.0, 4.0], [0.5, 8.0, 16.0]] if dtype == torch.float8_e8m0fnu else [[0.0, 1.5, -2.0], [3.5, -0.25, 16.0]]
+        return torch.tensor(numbers).to(dtype)
+    top = torch.iinfo(dtype).max
+    top = top if dtype != torch.uint64 else 2**53  # exact as a double, which the tests compare
+    return torch.tensor([[0, 1, 2], [3, 100, min(top, 2**53)]], dtype=torch.float64).to(dtype)
+
+
+def dump(tensor):
+    if tensor.dtype == torch.complex64:
+        return torch.view_as_real(tensor).double().flatten().tolist()
+    return tensor.double().flatten().tolist()
+
+
+def all_dtypes():
+    tensors = {str(d).removeprefix("torch."): values(d) for d in DTYPES}
+    tensors["scalar"] = torch.tensor(2.5)
+    tensors["empty"] = torch.zeros(0, 4)
+    save_file(tensors, FOLDER / "all_dtypes.safetensors", metadata={"format": "pt"})
+    expected = {n: {"shape": list(t.shape), "values": dump(t)} for n, t in tensors.items()}
+    (FOLDER / "all_dtypes.json").write_text(json.dumps(expected, indent=1, sort_keys=True) + "\n")
+
+
+def misaligned():
+    """The package reads tensors at any address: here floats that begin one byte behind a multiple of four."""
+    data = struct.pack("<B3f", 7, 1.0, 2.0, 3.0)
+    header = json.dumps({
+        "byte": {"dtype": "U8", "shape": [1], "data_offsets": [0, 1]},
+        "floats": {"dtype": "F32", "shape": [3], "data_offsets": [1, 13]},
+    }).encode()  # fmt: skip
+    header += b" " * (-len(header) % 8)
+    (FOLDER / "misaligned.safetensors").write_bytes(struct.pack("<Q", len(header)) + header + data)
+
+
+def main():
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    all_dtypes()
+    misaligned()
+
+
+if __name__ == "__main__":
+    main()
