@@ -13,6 +13,7 @@ std::span<const ShapeEntry> matmul();
 std::span<const ShapeEntry> views();
 std::span<const ShapeEntry> joins();
 std::span<const ShapeEntry> indexing();
+std::span<const ShapeEntry> advanced_indexing();
 std::span<const ShapeEntry> factories();
 std::span<const ShapeEntry> sorting();
 std::span<const ShapeEntry> normalization();
