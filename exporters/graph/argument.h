@@ -31,20 +31,20 @@ class Argument {
   using List = std::vector<Argument>;
 
   Argument() = default;
-  Argument(Value* value) : data_(value) {}                        // NOLINT(google-explicit-constructor)
-  Argument(int64_t value) : data_(value) {}                       // NOLINT
-  Argument(int value) : data_(int64_t{value}) {}                  // NOLINT
-  Argument(double value) : data_(value) {}                        // NOLINT
-  Argument(bool value) : data_(value) {}                          // NOLINT
-  Argument(const char* value) : data_(std::string(value)) {}      // NOLINT
-  Argument(std::string value) : data_(std::move(value)) {}        // NOLINT
-  Argument(c10::complex<double> value) : data_(value) {}          // NOLINT
-  Argument(c10::ScalarType value) : data_(value) {}               // NOLINT
-  Argument(c10::Device value) : data_(value) {}                   // NOLINT
-  Argument(c10::Layout value) : data_(value) {}                   // NOLINT
-  Argument(c10::MemoryFormat value) : data_(value) {}             // NOLINT
-  Argument(GraphArgument value) : data_(std::move(value)) {}      // NOLINT
-  Argument(List value) : data_(std::move(value)) {}               // NOLINT
+  Argument(Value* value) : data_(value) {}                    // NOLINT(google-explicit-constructor)
+  Argument(int64_t value) : data_(value) {}                   // NOLINT
+  Argument(int value) : data_(int64_t{value}) {}              // NOLINT
+  Argument(double value) : data_(value) {}                    // NOLINT
+  Argument(bool value) : data_(value) {}                      // NOLINT
+  Argument(const char* value) : data_(std::string(value)) {}  // NOLINT
+  Argument(std::string value) : data_(std::move(value)) {}    // NOLINT
+  Argument(c10::complex<double> value) : data_(value) {}      // NOLINT
+  Argument(c10::ScalarType value) : data_(value) {}           // NOLINT
+  Argument(c10::Device value) : data_(value) {}               // NOLINT
+  Argument(c10::Layout value) : data_(value) {}               // NOLINT
+  Argument(c10::MemoryFormat value) : data_(value) {}         // NOLINT
+  Argument(GraphArgument value) : data_(std::move(value)) {}  // NOLINT
+  Argument(List value) : data_(std::move(value)) {}           // NOLINT
 
   template <typename T>
   bool is() const {
@@ -64,6 +64,11 @@ class Argument {
   bool is_list() const { return is<List>(); }
   Value* value() const { return as<Value*>(); }
   const List& list() const { return as<List>(); }
+
+  template <typename Visitor>
+  decltype(auto) visit(Visitor&& visitor) const {
+    return std::visit(std::forward<Visitor>(visitor), data_);
+  }
 
   /// Calls `visit` with every value inside, lists included, in order.
   template <typename Visit>

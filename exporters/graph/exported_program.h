@@ -21,10 +21,10 @@ namespace exporters {
 struct InputSpec {
   enum class Kind { kUserInput, kParameter, kBuffer, kTensorConstant, kConstantInput, kCustomObj, kToken };
   Kind kind = Kind::kUserInput;
-  std::string name;           ///< the placeholder
-  std::string target;         ///< fully qualified name of the parameter, buffer or constant; else empty
-  bool persistent = true;     ///< buffers
-  Argument constant;          ///< kConstantInput: None, bool, int, double or string
+  std::string name;        ///< the placeholder
+  std::string target;      ///< fully qualified name of the parameter, buffer or constant; else empty
+  bool persistent = true;  ///< buffers
+  Argument constant;       ///< kConstantInput: None, bool, int, double or string
   friend bool operator==(const InputSpec&, const InputSpec&) = default;
 };
 
@@ -32,8 +32,8 @@ struct InputSpec {
 struct OutputSpec {
   enum class Kind { kUserOutput, kLossOutput, kBufferMutation, kUserInputMutation, kParameterMutation, kToken };
   Kind kind = Kind::kUserOutput;
-  Argument argument;          ///< a value of the graph, or a constant
-  std::string target;         ///< the mutated buffer's name or the mutated input's placeholder
+  Argument argument;   ///< a value of the graph, or a constant
+  std::string target;  ///< the mutated buffer's name or the mutated input's placeholder
   friend bool operator==(const OutputSpec&, const OutputSpec&) = default;
 };
 
@@ -47,9 +47,9 @@ struct GraphSignature {
 
 /// Where a tensor's bytes lie in a file, so that a writer can copy or reference them without reading them.
 struct WeightSource {
-  std::string file;      ///< absolute path; never written into an export
-  std::string key;       ///< the name in the checkpoint
-  uint64_t offset = 0;   ///< of the first byte, from the file's start
+  std::string file;     ///< absolute path; never written into an export
+  std::string key;      ///< the name in the checkpoint
+  uint64_t offset = 0;  ///< of the first byte, from the file's start
   uint64_t nbytes = 0;
   friend bool operator==(const WeightSource&, const WeightSource&) = default;
 };
@@ -85,22 +85,22 @@ class ExportedProgram {
   std::map<std::string, std::string> dim_names;
   /// Symbol name → size in the sample inputs; absent for unbacked symbols.
   std::map<std::string, int64_t> hints;
-  TreeSpec in_spec;   ///< (args tuple, kwargs dict)
+  TreeSpec in_spec;  ///< (args tuple, kwargs dict)
   TreeSpec out_spec;
   /// User inputs, flat, in signature order: samples the trace was made with. May be empty for a loaded program.
   std::vector<at::Tensor> sample_inputs;
   /// Class name of the traced module ("BertModel").
   std::string module_class;
 
-  std::vector<LeafInfo> input_leaves() const;   ///< tensor leaves of in_spec with their placeholders
+  std::vector<LeafInfo> input_leaves() const;  ///< tensor leaves of in_spec with their placeholders
   std::vector<LeafInfo> output_leaves() const;
 
   std::string str() const;  ///< graph, signature, ranges, guards
 };
 
-/// Checks a graph: each value used is defined before (dominance) and belongs to the graph, use lists are exact, names are
-/// unique, ATen calls match their op's schema (argument count, kinds, keywords, number of outputs), metadata is there.
-/// Throws Error that names the node and what is wrong.
+/// Checks a graph: each value used is defined before (dominance) and belongs to the graph, use lists are exact, names
+/// are unique, ATen calls match their op's schema (argument count, kinds, keywords, number of outputs), metadata is
+/// there. Throws Error that names the node and what is wrong.
 void verify(const Graph& graph);
 /// As above, plus the signature: one spec per placeholder and output, targets present in the state with the
 /// placeholder's dtype and shape, every symbol in range_constraints.

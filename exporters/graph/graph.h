@@ -43,12 +43,16 @@ class Value {
   const std::string& name() const { return name_; }
   Kind kind() const { return kind_; }
   bool is_tensor() const { return kind_ == Kind::kTensor; }
-  Node* node() const { return node_; }          ///< the producer
+  Node* node() const { return node_; }  ///< the producer
+  /// Which return of the producer this is; for an element of a list, which element.
   size_t output_index() const { return index_; }
+  /// The tensors of a kTensorList value, which nodes take as they take any other value.
+  const std::vector<Value*>& elements() const { return elements_; }
+  Value* list() const { return list_; }  ///< the kTensorList value that this is an element of, or null
 
-  TensorMeta& meta() { return meta_; }            ///< kTensor only
+  TensorMeta& meta() { return meta_; }  ///< kTensor only
   const TensorMeta& meta() const { return meta_; }
-  Expr& sym() { return sym_; }                    ///< kSymInt only
+  Expr& sym() { return sym_; }  ///< kSymInt only
   const Expr& sym() const { return sym_; }
 
   /// Nodes that take this value, each once, in a stable order that does not depend on addresses.
@@ -62,10 +66,13 @@ class Value {
  private:
   friend class Graph;
   friend class Node;
+  friend class GraphVerifier;
   std::string name_;
   Kind kind_ = Kind::kTensor;
   Node* node_ = nullptr;
+  Value* list_ = nullptr;
   size_t index_ = 0;
+  std::vector<Value*> elements_;
   TensorMeta meta_;
   Expr sym_ = 0;
   std::map<uint64_t, std::pair<Node*, uint32_t>> users_;  // node id → node, number of uses
@@ -85,7 +92,7 @@ class Node {
 
   const std::string& target() const { return target_; }
   void set_target(std::string target) { target_ = std::move(target); }
-  uint64_t id() const { return id_; }             ///< unique in its graph, grows with creation
+  uint64_t id() const { return id_; }  ///< unique in its graph, grows with creation
   const std::string& name() const { return name_; }
   Graph& graph() const { return *graph_; }
   Node* next() const { return next_; }
@@ -176,6 +183,8 @@ class Graph {
              std::vector<std::pair<std::string, Argument>> kwargs = {}, std::string_view name_hint = {});
   /// Adds an output to a call; the first is named as its node.
   Value* add_output(Node* node, Value::Kind kind = Value::Kind::kTensor, std::string_view name_hint = {});
+  /// Adds a tensor to a kTensorList value; named "getitem" unless told otherwise, as FX does.
+  Value* add_element(Value* list, std::string_view name_hint = {});
 
   /// The output node's arguments, in signature order.
   Node* output_node() const { return output_; }
@@ -187,9 +196,9 @@ class Graph {
   /// Moves a node before another. O(1); the verifier finds a broken order.
   void move_before(Node* node, Node* before);
 
-  Node* first() const;                     ///< the first node, the output node in an empty graph
+  Node* first() const;  ///< the first node, the output node in an empty graph
   std::vector<Value*> placeholders() const;
-  size_t size() const { return size_; }    ///< linked nodes, placeholders and output included
+  size_t size() const { return size_; }  ///< linked nodes, placeholders and output included
 
   /// Walks linked nodes in order; nodes may be inserted and erased meanwhile, the current one too.
   class Iterator {
@@ -217,7 +226,11 @@ class Graph {
  private:
   friend class Node;
   friend class Value;
+  friend class GraphVerifier;
+  Node* new_node(Node::Kind kind, std::string_view target, std::string name);
+  Value* new_value(Node* node, Value::Kind kind, std::string name);
   void link_before(Node* node, Node* before);
+  void unlink(Node* node);
   void add_uses(Node* node);
   void drop_uses(Node* node);
 

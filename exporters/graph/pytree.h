@@ -20,12 +20,12 @@ class PyTree {
  public:
   using Leaf = std::variant<std::monostate, at::Tensor, bool, int64_t, double, std::string>;
 
-  PyTree() = default;                                       ///< None
-  PyTree(at::Tensor value) : leaf_(std::move(value)) {}      // NOLINT(google-explicit-constructor)
-  PyTree(bool value) : leaf_(value) {}                       // NOLINT
-  PyTree(int64_t value) : leaf_(value) {}                    // NOLINT
-  PyTree(double value) : leaf_(value) {}                     // NOLINT
-  PyTree(std::string value) : leaf_(std::move(value)) {}     // NOLINT
+  PyTree() = default;                                     ///< None
+  PyTree(at::Tensor value) : leaf_(std::move(value)) {}   // NOLINT(google-explicit-constructor)
+  PyTree(bool value) : leaf_(value) {}                    // NOLINT
+  PyTree(int64_t value) : leaf_(value) {}                 // NOLINT
+  PyTree(double value) : leaf_(value) {}                  // NOLINT
+  PyTree(std::string value) : leaf_(std::move(value)) {}  // NOLINT
 
   static PyTree tuple(std::vector<PyTree> children);
   static PyTree list(std::vector<PyTree> children);

@@ -15,6 +15,8 @@ struct TreeSpec {
   std::string type;     ///< "builtins.tuple", "transformers.modeling_outputs.BaseModelOutput"; empty for a leaf
   std::string context;  ///< JSON text: "null", "[\"input_ids\"]"
   std::vector<TreeSpec> children;
+  /// The context stands in the text as JSON itself instead of a string that holds JSON (collections.defaultdict).
+  bool inline_context = false;
 
   bool is_leaf() const { return type.empty(); }
   size_t leaf_count() const;
@@ -25,6 +27,9 @@ struct TreeSpec {
 
   /// The names of a dict's or ModelOutput's children. Throws Error when the context is not a list of strings.
   std::vector<std::string> keys() const;
+  /// What a path calls each child: dict keys and fields, attributes of a cache ("layers.0.keys"), else the index.
+  /// Throws Error when the context names another number of children.
+  std::vector<std::string> child_names() const;
   /// Dotted path of each leaf in order: dict keys, list indices ("hidden_states.2"); a bare leaf's path is "".
   std::vector<std::string> leaf_paths() const;
 
