@@ -1,6 +1,28 @@
 # One CMake target per room. A room sees the headers of the rooms it links and of no other: each room
 # has an include root of its own in the build tree, with one link `exporters/<room>` to its folder.
 
+# One precompiled header for all that is compiled against libtorch: its headers cost over two seconds a file.
+option(EXPORTERS_PRECOMPILE "Precompile libtorch's headers" ON)
+if(EXPORTERS_PRECOMPILE)
+  file(WRITE ${PROJECT_BINARY_DIR}/precompiled.cpp "")
+  add_library(exporters_precompiled OBJECT ${PROJECT_BINARY_DIR}/precompiled.cpp)
+  target_link_libraries(exporters_precompiled PRIVATE fmt::fmt torch exporters_warnings)
+  # In angle brackets: CMake writes other headers with their full path, which another checkout does not share.
+  target_precompile_headers(exporters_precompiled PRIVATE
+    <ATen/core/Tensor.h> <ATen/core/dispatch/Dispatcher.h> <fmt/format.h>
+    <functional> <map> <memory> <optional> <string> <string_view> <unordered_map> <variant> <vector>)
+endif()
+
+# exporters_precompile(TARGET): for targets that link libtorch.
+function(exporters_precompile target)
+  if(EXPORTERS_PRECOMPILE)
+    # A precompiled header fits only files with the same code model: also programs are compiled as libraries are.
+    set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+    target_compile_options(${target} PRIVATE -fPIC)
+    target_precompile_headers(${target} REUSE_FROM exporters_precompiled)
+  endif()
+endfunction()
+
 # exporters_room(NAME LINK targets…): an object library `room_NAME` of exporters/NAME/**.cpp.
 function(exporters_room name)
   cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})
@@ -26,6 +48,9 @@ function(exporters_room name)
       target_link_libraries(room_${name} ${scope} ${target})
     endif()
   endforeach()
+  if(sources AND NOT name STREQUAL support)
+    exporters_precompile(room_${name})
+  endif()
 endfunction()
 
 # exporters_library(NAME ROOMS rooms… LINK targets…): a shared library of whole rooms.
