@@ -13,7 +13,8 @@ target_compile_options(exporters_warnings INTERFACE -Wall -Wextra -Werror -fno-o
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
   # g++ sees overflows in inlined std::string operations where there are none (GCC bug 105651 and its
   # relatives); the sanitizer build finds the real ones.
-  target_compile_options(exporters_warnings INTERFACE -Wno-array-bounds -Wno-restrict -Wno-stringop-overflow)
+  target_compile_options(exporters_warnings INTERFACE -Wno-array-bounds -Wno-restrict -Wno-stringop-overflow
+                         -Wno-stringop-overread)
 endif()
 
 if(EXPORTERS_SANITIZE)
