@@ -34,7 +34,7 @@ void append_text(const Json& value, std::string& text, int depth) {
 
 }  // namespace
 
-std::string json_text(const Json& value) {
+std::string python_json_text(const Json& value) {
   std::string text;
   append_text(value, text, 1);
   return text;
@@ -46,7 +46,7 @@ std::string short_json_text(const Json& value) {
     return value.is_array() ? "a long list" : "a large object";
   }
   try {
-    const std::string text = json_text(value);
+    const std::string text = python_json_text(value);
     return text.size() <= kShown ? text : text.substr(0, kShown) + "…";
   } catch (const Error&) {
     return "a value nested too deeply";

@@ -10,7 +10,7 @@ namespace exporters {
 
 /// JSON as Python's json.dumps writes it: one space after ',' and ':', ASCII only. Throws Error on nesting deeper than
 /// 64 and on strings that are not UTF-8.
-std::string json_text(const nlohmann::json& value);
+std::string python_json_text(const nlohmann::json& value);
 /// For messages: the beginning of it, and no error.
 std::string short_json_text(const nlohmann::json& value);
 /// The string as a JSON string. Throws Error when it is not UTF-8.

@@ -11,7 +11,7 @@
 namespace exporters {
 namespace {
 
-std::string list_context(const std::vector<std::string>& names) { return json_text(nlohmann::json(names)); }
+std::string list_context(const std::vector<std::string>& names) { return python_json_text(nlohmann::json(names)); }
 
 const char* leaf_kind(const PyTree::Leaf& leaf) {
   static constexpr const char* kKinds[] = {"None", "a tensor", "a bool", "an int", "a float", "a string"};

@@ -74,7 +74,8 @@ class ObjectPaths {
     }
     for (const Json& item : items) {
       if (item.is_array() && item.size() == 2) {
-        walk(item[1], join(path, item[0].is_string() ? item[0].get<std::string>() : json_text(item[0])), depth + 1);
+        walk(item[1], join(path, item[0].is_string() ? item[0].get<std::string>() : python_json_text(item[0])),
+             depth + 1);
       }
     }
   }
@@ -113,7 +114,7 @@ TreeSpec spec_from_json(const Json& json, int depth) {
   TreeSpec spec;
   spec.type = type.get<std::string>();
   spec.inline_context = !context.is_string();
-  spec.context = context.is_string() ? context.get<std::string>() : json_text(context);
+  spec.context = context.is_string() ? context.get<std::string>() : python_json_text(context);
   spec.children.reserve(children.size());
   for (const Json& child : children) {
     spec.children.push_back(spec_from_json(child, depth + 1));
@@ -166,7 +167,7 @@ TreeSpec TreeSpec::list(std::vector<TreeSpec> children) { return {"builtins.list
 
 TreeSpec TreeSpec::dict(const std::vector<std::string>& keys, std::vector<TreeSpec> children) {
   ensure(keys.size() == children.size(), "A dict has {} keys and {} values", keys.size(), children.size());
-  return {"builtins.dict", json_text(Json(keys)), std::move(children)};
+  return {"builtins.dict", python_json_text(Json(keys)), std::move(children)};
 }
 
 std::vector<std::string> TreeSpec::keys() const {
@@ -213,7 +214,7 @@ std::vector<std::string> child_names_of(const std::string& context, size_t count
     ensure(list->size() == count, "A container's context names {} children, it has {}", list->size(), count);
     std::vector<std::string> names;
     for (const Json& name : *list) {
-      names.push_back(name.is_string() ? name.get<std::string>() : json_text(name));
+      names.push_back(name.is_string() ? name.get<std::string>() : python_json_text(name));
     }
     return names;
   }
