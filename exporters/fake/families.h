@@ -19,7 +19,9 @@ std::span<const ShapeEntry> sorting();
 std::span<const ShapeEntry> normalization();
 std::span<const ShapeEntry> attention();
 std::span<const ShapeEntry> convolution();
+std::span<const ShapeEntry> pooling();
 std::span<const ShapeEntry> resampling();
+std::span<const ShapeEntry> data_sized();
 std::span<const ShapeEntry> data_dependent();
 
 }  // namespace exporters::families

@@ -14,10 +14,11 @@ namespace {
 class ShapeFunctions {
  public:
   ShapeFunctions() {
-    for (const auto family : {families::pointwise, families::reductions, families::matmul, families::views,
-                              families::joins, families::indexing, families::advanced_indexing, families::factories,
-                              families::sorting, families::normalization, families::attention, families::convolution,
-                              families::resampling, families::data_dependent}) {
+    for (const auto family :
+         {families::pointwise, families::reductions, families::matmul, families::views, families::joins,
+          families::indexing, families::advanced_indexing, families::factories, families::sorting,
+          families::normalization, families::attention, families::convolution, families::pooling, families::resampling,
+          families::data_sized, families::data_dependent}) {
       for (const ShapeEntry& entry : family()) {
         add(entry.op, entry.function);
       }
