@@ -43,8 +43,8 @@ class Dim {
   const std::string& name() const { return name_; }  ///< of the root, for kNamed
   int64_t factor() const { return factor_; }
   int64_t offset() const { return offset_; }
-  Range range() const { return range_; }              ///< of the root, for kNamed; of the axis, for kAuto
-  std::string str() const;                            ///< "Dim('batch', max=16)", "DimHint(AUTO)": the reference's repr
+  Range range() const { return range_; }  ///< of the root, for kNamed; of the axis, for kAuto
+  std::string str() const;                ///< "Dim('batch', max=16)", "DimHint(AUTO)": the reference's repr
 
  private:
   Kind kind_ = Kind::kAuto;

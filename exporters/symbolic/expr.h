@@ -86,7 +86,7 @@ class Expr {
   friend struct ExprNode;
   friend class BoolExpr;
   explicit Expr(std::shared_ptr<const ExprNode> node) : node_(std::move(node)) {}
-  int64_t value_ = 0;                      // when node_ is null
+  int64_t value_ = 0;                     // when node_ is null
   std::shared_ptr<const ExprNode> node_;  // null for a plain integer
 };
 
@@ -154,7 +154,7 @@ class BoolExpr {
 
  private:
   explicit BoolExpr(std::shared_ptr<const BoolNode> node) : node_(std::move(node)) {}
-  bool value_ = true;                      // when node_ is null
+  bool value_ = true;  // when node_ is null
   std::shared_ptr<const BoolNode> node_;
 };
 
