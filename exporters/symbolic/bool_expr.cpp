@@ -117,12 +117,16 @@ BoolExpr::Kind BoolExpr::kind() const { return node_ ? node_->kind : value_ ? Ki
 std::optional<bool> BoolExpr::as_bool() const { return node_ ? std::nullopt : std::optional(value_); }
 
 const Expr& BoolExpr::operand() const {
-  ensure(kind() == Kind::kEq || kind() == Kind::kNe || kind() == Kind::kLe, "condition {} is no comparison", str());
+  if (kind() != Kind::kEq && kind() != Kind::kNe && kind() != Kind::kLe) {
+    fail("condition {} is no comparison", str());
+  }
   return node_->operand;
 }
 
 const std::vector<BoolExpr>& BoolExpr::operands() const {
-  ensure(kind() == Kind::kAnd || kind() == Kind::kOr, "condition {} is no combination", str());
+  if (kind() != Kind::kAnd && kind() != Kind::kOr) {
+    fail("condition {} is no combination", str());
+  }
   return node_->operands;
 }
 

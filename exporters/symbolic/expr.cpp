@@ -518,7 +518,9 @@ int64_t mod_int(int64_t a, int64_t b) {
 
 int64_t trunc_scaled(int64_t a, double scale) {
   const double value = std::trunc(static_cast<double>(a) * scale);
-  ensure(value > -9.2e18 && value < 9.2e18, "{} * {} does not fit in a 64-bit integer", a, number_text(scale));
+  if (!(value > -9.2e18 && value < 9.2e18)) {
+    fail("{} * {} does not fit in a 64-bit integer", a, number_text(scale));
+  }
   return static_cast<int64_t>(value);
 }
 
@@ -818,7 +820,9 @@ Expr monomial_expr(const PolyTerm& term) { return ExprNode::make({term}, 0); }
 
 Expr floordiv(const Expr& a, const Expr& b) {
   if (auto c = b.as_int()) {
-    ensure(*c != 0, "division of the size {} by zero", a.str());
+    if (*c == 0) {
+      fail("division of the size {} by zero", a.str());
+    }
     if (auto value = a.as_int()) {
       return floordiv_int(*value, *c);
     }
@@ -852,7 +856,9 @@ Expr floordiv(const Expr& a, const Expr& b) {
 
 Expr mod(const Expr& a, const Expr& b) {
   if (auto c = b.as_int()) {
-    ensure(*c != 0, "modulo of the size {} by zero", a.str());
+    if (*c == 0) {
+      fail("modulo of the size {} by zero", a.str());
+    }
     if (auto value = a.as_int()) {
       return mod_int(*value, *c);
     }
@@ -906,7 +912,9 @@ Expr min(const Expr& a, const Expr& b) { return min_max(Kind::kMin, {a, b}); }
 Expr max(const Expr& a, const Expr& b) { return min_max(Kind::kMax, {a, b}); }
 
 Expr pow(const Expr& base, int64_t exponent) {
-  ensure(exponent >= 0, "negative exponent {} of the size {}", exponent, base.str());
+  if (exponent < 0) {
+    fail("negative exponent {} of the size {}", exponent, base.str());
+  }
   if (exponent == 0) {
     return 1;
   }
@@ -924,7 +932,9 @@ Expr pow(const Expr& base, int64_t exponent) {
     }
     return ExprNode::make({{checked_pow(terms[0].coefficient, exponent), make_monomial(std::move(factors))}}, 0);
   }
-  ensure(exponent <= 64, "exponent {} of the size {} is too large", exponent, base.str());
+  if (exponent > 64) {
+    fail("exponent {} of the size {} is too large", exponent, base.str());
+  }
   Expr result = base;
   for (int64_t i = 1; i < exponent; ++i) {
     result = result * base;
@@ -933,7 +943,9 @@ Expr pow(const Expr& base, int64_t exponent) {
 }
 
 Expr trunc_to_int(const Expr& a, double scale) {
-  ensure(std::isfinite(scale), "a size cannot be scaled by {}", number_text(scale));
+  if (!std::isfinite(scale)) {
+    fail("a size cannot be scaled by {}", number_text(scale));
+  }
   if (auto value = a.as_int()) {
     return trunc_scaled(*value, scale);
   }

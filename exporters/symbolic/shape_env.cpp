@@ -198,7 +198,13 @@ struct ShapeEnv::Impl {
   }
 
   std::optional<Expr> resolve_by_range(const AtomNode& atom, Trust trust) const {
-    if (auto value = only_value(atom_bounds(atom, trust))) {
+    Range range = atom_bounds(atom, trust);
+    if (trust == Trust::kAll && !known_ranges.empty()) {
+      if (const auto found = known_ranges.find(rebuild(atom, atom.operands)); found != known_ranges.end()) {
+        range = intersect(range, found->second);
+      }
+    }
+    if (auto value = only_value(range)) {
       return Expr(*value);
     }
     switch (atom.kind) {
@@ -799,8 +805,10 @@ struct ShapeEnv::Impl {
                   "", "Axes with the same Dim need the same size in the sample inputs.");
     }
     const Range common = intersect(root.range, dim.range());
-    ensure(common.contains(root_size), "Dim '{}' is declared with the ranges {} and {}, and its sample size is {}",
-           dim.name(), root.range.str(), dim.range().str(), root_size);
+    if (!common.contains(root_size)) {
+      fail("Dim '{}' is declared with the ranges {} and {}, and its sample size is {}", dim.name(), root.range.str(),
+           dim.range().str(), root_size);
+    }
     root.range = common;
     ++version;
     return found->second;
@@ -830,7 +838,9 @@ ShapeEnv::ShapeEnv() : impl_(std::make_unique<Impl>()) {}
 ShapeEnv::~ShapeEnv() = default;
 
 Expr ShapeEnv::add_axis(const AxisSource& source, int64_t sample, const Dim& dim) {
-  ensure(sample >= 0, "{} has the negative size {}", axis_text(source), sample);
+  if (sample < 0) {
+    fail("{} has the negative size {}", axis_text(source), sample);
+  }
   Expr expr = sample;
   if (dim.kind() == Dim::Kind::kNamed) {
     expr = impl_->named_axis(source, sample, dim);
@@ -847,16 +857,22 @@ Expr ShapeEnv::add_axis(const AxisSource& source, int64_t sample, const Dim& dim
 }
 
 Expr ShapeEnv::add_unbacked(Range range) {
-  ensure(range.min <= range.max, "a data-dependent size cannot have the range {}", range.str());
+  if (range.min > range.max) {
+    fail("a data-dependent size cannot have the range {}", range.str());
+  }
   const Symbol symbol = impl_->fresh('u', impl_->next_unbacked);
   impl_->add_symbol(symbol, range, std::nullopt);
   return symbol;
 }
 
 void ShapeEnv::declare(Symbol symbol, Range range, std::optional<int64_t> hint) {
-  ensure(range.min <= range.max && (!hint || range.contains(*hint)), "symbol {} cannot have the range {}{}",
-         symbol.name(), range.str(), hint ? " with the sample size " + std::to_string(*hint) : "");
-  ensure(!impl_->info(symbol), "symbol {} is declared twice", symbol.name());
+  if (range.min > range.max || (hint && !range.contains(*hint))) {
+    fail("symbol {} cannot have the range {}{}", symbol.name(), range.str(),
+         hint ? " with the sample size " + std::to_string(*hint) : "");
+  }
+  if (impl_->info(symbol)) {
+    fail("symbol {} is declared twice", symbol.name());
+  }
   impl_->add_symbol(symbol, range, hint);
 }
 

@@ -54,7 +54,9 @@ class SizeNode final : public c10::SymNodeImpl {
     return node(divide(as_float(), float_of(other)))->floor()->sym_float();
   }
   SymNode mod(const SymNode& other) override {
-    ensure(both_ints(other), "modulo of a symbolic float ({}) is not supported", str());
+    if (!both_ints(other)) {
+      fail("modulo of a symbolic float ({}) is not supported", str());
+    }
     return node(exporters::mod(int_value(), int_of(other)));
   }
   SymNode pow(const SymNode& other) override {
@@ -210,11 +212,15 @@ class SizeNode final : public c10::SymNodeImpl {
   bool fact_or(bool otherwise) { return env_->statically(bool_value()).value_or(otherwise); }
 
   const Expr& int_value() {
-    ensure(is_int(), "an integer was asked of the symbolic {} {}", is_bool() ? "bool" : "float", str());
+    if (!is_int()) {
+      fail("an integer was asked of the symbolic {} {}", is_bool() ? "bool" : "float", str());
+    }
     return expr_;
   }
   const BoolExpr& bool_value() {
-    ensure(is_bool(), "a bool was asked of the symbolic number {}", str());
+    if (!is_bool()) {
+      fail("a bool was asked of the symbolic number {}", str());
+    }
     return condition_;
   }
   FloatValue as_float() { return is_float() ? *float_ : FloatValue::ratio(simple(int_value()), 1, *env_); }
@@ -225,7 +231,9 @@ class SizeNode final : public c10::SymNodeImpl {
       return ours->expr_;
     }
     const auto value = other->is_int() ? other->constant_int() : std::nullopt;
-    ensure(value.has_value(), "symbolic number {} comes from elsewhere and cannot be combined with ours", other->str());
+    if (!value) {
+      fail("symbolic number {} comes from elsewhere and cannot be combined with ours", other->str());
+    }
     return *value;
   }
   static BoolExpr bool_of(const SymNode& other) {
@@ -233,7 +241,9 @@ class SizeNode final : public c10::SymNodeImpl {
       return ours->bool_value();
     }
     const auto value = other->is_bool() ? other->constant_bool() : std::nullopt;
-    ensure(value.has_value(), "symbolic bool {} comes from elsewhere and cannot be combined with ours", other->str());
+    if (!value) {
+      fail("symbolic bool {} comes from elsewhere and cannot be combined with ours", other->str());
+    }
     return *value;
   }
   FloatValue float_of(const SymNode& other) {
@@ -254,7 +264,9 @@ class SizeNode final : public c10::SymNodeImpl {
       return node(*symbolic);
     }
     const double value = function(guard_float(nullptr, 0));
-    ensure(std::abs(value) < 9e18, "{} does not fit in a 64-bit integer", str());
+    if (std::abs(value) >= 9e18) {
+      fail("{} does not fit in a 64-bit integer", str());
+    }
     return node(Expr(static_cast<int64_t>(value)));
   }
 
