@@ -1,0 +1,56 @@
+#pragma once
+
+#include "exporters/graph/pytree.h"
+
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace exporters::models {
+
+/// The arguments of a forward by name, in the order they were set.
+class ForwardArgs {
+ public:
+  using Item = std::pair<std::string, PyTree>;
+
+  ForwardArgs() = default;
+  ForwardArgs(std::initializer_list<Item> items);
+
+  /// Adds the argument, or replaces its value in place.
+  void set(std::string_view name, PyTree value);
+  /// Null when it was not given.
+  const PyTree* find(std::string_view name) const;
+
+  /// The tensor of that name; undefined when it was not given or is None. Throws Error when it is something else.
+  at::Tensor tensor(std::string_view name) const;
+  /// Throws Error when it is neither a bool nor None.
+  bool flag(std::string_view name, bool fallback) const;
+
+  size_t size() const { return items_.size(); }
+  auto begin() const { return items_.begin(); }
+  auto end() const { return items_.end(); }
+
+ private:
+  std::vector<Item> items_;
+};
+
+/// What a model says of one argument of its forward.
+struct ArgumentSpec {
+  enum class Kind {
+    kIndices,  ///< an int64 or int32 tensor
+    kMask,     ///< a tensor of any dtype
+    kFloats,   ///< a floating-point tensor
+    kFlag,     ///< true or false
+    kRefused,  ///< known to the reference but not supported here; None only
+  };
+  std::string name;
+  Kind kind = Kind::kIndices;
+  std::vector<int64_t> ranks = {};  ///< numbers of dimensions that are accepted
+  int64_t limit = 0;                ///< kIndices: values lie in [0, limit)
+  std::string note = {};            ///< kIndices: what the limit is; kRefused: why
+};
+
+}  // namespace exporters::models

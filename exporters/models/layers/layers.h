@@ -1,0 +1,45 @@
+#pragma once
+
+#include "exporters/models/module.h"
+
+#include <optional>
+
+namespace exporters::models {
+
+/// x Wᵀ + b over the last axis: [..., in] → [..., out].
+class Linear : public Module {
+ public:
+  Linear(Scope scope, int64_t in_features, int64_t out_features, bool bias = true);
+  at::Tensor operator()(const at::Tensor& input) const;
+
+ private:
+  at::Tensor weight_;
+  at::Tensor bias_;
+};
+
+/// Rows of a table: integer indices [...] → [..., width].
+class Embedding : public Module {
+ public:
+  /// `padding_idx` matters for training only, but traced programs carry it.
+  Embedding(Scope scope, int64_t count, int64_t width, std::optional<int64_t> padding_idx = {});
+  at::Tensor operator()(const at::Tensor& indices) const;
+
+ private:
+  int64_t padding_idx_;
+  at::Tensor weight_;
+};
+
+/// Normalises the last axis, of extent `width`.
+class LayerNorm : public Module {
+ public:
+  LayerNorm(Scope scope, int64_t width, double eps);
+  at::Tensor operator()(const at::Tensor& input) const;
+
+ private:
+  int64_t width_;
+  double eps_;
+  at::Tensor weight_;
+  at::Tensor bias_;
+};
+
+}  // namespace exporters::models

@@ -1,0 +1,228 @@
+#include "exporters/models/loading.h"
+
+#include "exporters/models/registry.h"
+#include "exporters/support/error.h"
+#include "exporters/support/log.h"
+#include "exporters/support/quote.h"
+
+#include <ATen/ops/equal.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+namespace exporters::models {
+namespace {
+
+constexpr size_t kMaxNamesInMessage = 8;
+
+struct Rename {
+  std::string_view ending;
+  std::string_view replacement;
+};
+// Checkpoints converted from TensorFlow.
+constexpr Rename kLegacyEndings[] = {{"LayerNorm.gamma", "LayerNorm.weight"}, {"LayerNorm.beta", "LayerNorm.bias"}};
+
+std::string modern_name(std::string_view key) {
+  std::string name(key);
+  for (const Rename& rename : kLegacyEndings) {
+    if (key.ends_with(rename.ending)) {
+      name.replace(name.size() - rename.ending.size(), rename.ending.size(), rename.replacement);
+    }
+  }
+  return name;
+}
+
+std::string shortened(std::vector<std::string> names) {
+  const size_t count = names.size();
+  if (count > kMaxNamesInMessage) {
+    names.resize(kMaxNamesInMessage);
+    return fmt::format("{} and {} more", fmt::join(names, ", "), count - kMaxNamesInMessage);
+  }
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+// Keys of buffers that older versions of the reference stored; it passes them over too.
+bool is_former_buffer(std::string_view key) { return key == "position_ids" || key.ends_with(".position_ids"); }
+
+}  // namespace
+
+StateLoader::StateLoader(PreTrainedModel& model, const Checkpoint& checkpoint)
+    : model_(model), checkpoint_(checkpoint) {
+  model.for_each_slot([&](const std::string& name, const Slot& slot) {
+    if (slot.persistent()) {
+      wanted_.emplace(name, &slot);
+      order_.push_back(name);
+    }
+  });
+}
+
+void StateLoader::run(std::optional<c10::ScalarType> dtype) {
+  dtype_ = dtype.value_or(stored_dtype());
+  match_keys();
+  pair_tied_weights();
+  check_missing();
+  check_shapes();
+  fill();
+  tie();
+  make_buffers();
+  report();
+}
+
+c10::ScalarType StateLoader::stored_dtype() const {
+  for (const std::string& key : checkpoint_.names()) {
+    const c10::ScalarType dtype = checkpoint_.find(key)->tensor->dtype;
+    if (c10::isFloatingType(dtype) && !c10::isFloat8Type(dtype)) {
+      return dtype;
+    }
+  }
+  return c10::ScalarType::Float;
+}
+
+// The base model's prefix is taken away or added where that makes the key fit, as the reference does.
+std::string StateLoader::model_name(std::string_view key) const {
+  std::string name = modern_name(key);
+  const std::string prefix = std::string(model_.base_model_prefix()) + ".";
+  if (name.starts_with(prefix) && wanted_.contains(name.substr(prefix.size()))) {
+    return name.substr(prefix.size());
+  }
+  if (wanted_.contains(prefix + name)) {
+    return prefix + name;
+  }
+  return name;
+}
+
+void StateLoader::match_keys() {
+  for (const std::string& key : checkpoint_.names()) {
+    const std::string name = model_name(key);
+    if (!wanted_.contains(name)) {
+      if (!is_former_buffer(key)) {
+        report_.surplus_keys.push_back(key);
+      }
+      continue;
+    }
+    const auto [stored, is_new] = stored_.emplace(name, key);
+    if (!is_new) {
+      throw Error(fmt::format("{} and {} are both stored for parameter {}", quote(stored->second), quote(key), name),
+                  checkpoint_.path().string());
+    }
+  }
+}
+
+// One of a pair may stand for the other; where both are stored and differ, the reference uses both.
+void StateLoader::pair_tied_weights() {
+  for (const TiedWeights& pair : model_.tied_weights()) {
+    const std::string target(pair.target);
+    const std::string source(pair.source);
+    const bool has_target = stored_.contains(target);
+    const bool has_source = stored_.contains(source);
+    if (has_target && has_source && !is_same(target, source)) {
+      report_.untied.push_back(target);
+    } else if (has_source) {
+      stored_.erase(target);
+      tied_.emplace(target, source);
+    } else if (has_target) {
+      tied_.emplace(source, target);
+    }
+  }
+}
+
+bool StateLoader::is_same(const std::string& a, const std::string& b) const {
+  const at::Tensor first = checkpoint_.load(stored_.at(a)).tensor;
+  const at::Tensor second = checkpoint_.load(stored_.at(b)).tensor;
+  return first.dtype() == second.dtype() && first.sizes() == second.sizes() && at::equal(first, second);
+}
+
+void StateLoader::check_missing() const {
+  std::vector<std::string> missing;
+  for (const std::string& name : order_) {
+    if (!stored_.contains(name) && !tied_.contains(name)) {
+      missing.push_back(name);
+    }
+  }
+  if (missing.empty()) {
+    return;
+  }
+  std::string hint = "Choose the task or architecture that the checkpoint was saved for";
+  if (!report_.surplus_keys.empty()) {
+    hint += fmt::format("; it has besides: {}", shortened(report_.surplus_keys));
+  }
+  throw Error(fmt::format("the checkpoint lacks {} of {}: {}", missing.size() == 1 ? "a parameter" : "parameters",
+                          model_.class_name(), shortened(missing)),
+              checkpoint_.path().string(), hint);
+}
+
+void StateLoader::check_shapes() const {
+  std::vector<std::string> problems;
+  for (const auto& [name, key] : stored_) {
+    const SafetensorsEntry& stored = *checkpoint_.find(key)->tensor;
+    const std::vector<int64_t>& expected = wanted_.at(name)->shape;
+    if (stored.shape != expected) {
+      problems.push_back(
+          fmt::format("{} is {}, the config makes it {}", name, shape_text(stored.shape), shape_text(expected)));
+    } else if (!c10::isFloatingType(stored.dtype) || c10::isFloat8Type(stored.dtype)) {
+      problems.push_back(fmt::format("{} has dtype {}, which is not a weight's", name, c10::toString(stored.dtype)));
+    }
+  }
+  if (!problems.empty()) {
+    throw Error(fmt::format("parameters of {} do not fit: {}", model_.class_name(), shortened(problems)),
+                checkpoint_.path().string());
+  }
+}
+
+void StateLoader::fill() {
+  for (const auto& [name, key] : stored_) {
+    StateTensor stored = checkpoint_.load(key);
+    if (stored.tensor.scalar_type() == dtype_) {
+      *wanted_.at(name)->tensor = std::move(stored.tensor);
+      if (stored.source) {
+        model_.sources_.emplace(name, *std::move(stored.source));
+      }
+    } else {
+      *wanted_.at(name)->tensor = stored.tensor.to(dtype_);
+    }
+  }
+}
+
+void StateLoader::tie() {
+  for (const auto& [name, other] : tied_) {
+    *wanted_.at(name)->tensor = *wanted_.at(other)->tensor;
+    if (const auto source = model_.sources_.find(other); source != model_.sources_.end()) {
+      model_.sources_.emplace(name, source->second);
+    }
+  }
+}
+
+void StateLoader::make_buffers() {
+  model_.for_each_slot([](const std::string&, const Slot& slot) {
+    if (slot.make) {
+      *slot.tensor = slot.make();
+    }
+  });
+}
+
+void StateLoader::report() {
+  report_.dtype = dtype_;
+  if (!report_.surplus_keys.empty()) {
+    log_warning("{}: {} of the checkpoint's tensors are not used by {}: {}", checkpoint_.path().string(),
+                report_.surplus_keys.size(), model_.class_name(), shortened(report_.surplus_keys));
+  }
+  for (const std::string& name : report_.untied) {
+    log_warning(
+        "{}: the config ties {} to another parameter, but the checkpoint stores different values: both are used",
+        checkpoint_.path().string(), name);
+  }
+  model_.report_ = std::move(report_);
+}
+
+std::unique_ptr<PreTrainedModel> load(const std::filesystem::path& folder, const LoadOptions& options) {
+  const ModelConfig config = ModelConfig::load(folder);
+  std::unique_ptr<PreTrainedModel> model = find(config, options.task, options.architecture).make(config);
+  const Checkpoint checkpoint = Checkpoint::open(folder);
+  StateLoader(*model, checkpoint).run(options.dtype ? options.dtype : config.dtype());
+  if (options.attention) {
+    model->set_attention(*options.attention);
+  }
+  return model;
+}
+
+}  // namespace exporters::models

@@ -1,0 +1,47 @@
+#pragma once
+
+#include "exporters/models/pretrained.h"
+#include "exporters/weights/checkpoint.h"
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace exporters::models {
+
+/// Fills a model's parameters from a checkpoint. Everything is checked before the first byte of a weight is touched,
+/// except that two stored tensors which the config ties are compared.
+class StateLoader {
+ public:
+  StateLoader(PreTrainedModel& model, const Checkpoint& checkpoint);
+  /// @param dtype of every parameter; by default that of the first floating tensor stored, by name.
+  /// Throws Error as load() says.
+  void run(std::optional<c10::ScalarType> dtype);
+
+ private:
+  c10::ScalarType stored_dtype() const;
+  std::string model_name(std::string_view key) const;
+  void match_keys();
+  void pair_tied_weights();
+  bool is_same(const std::string& a, const std::string& b) const;
+  void check_missing() const;
+  void check_shapes() const;
+  void fill();
+  void tie();
+  void make_buffers();
+  void report();
+
+  PreTrainedModel& model_;
+  const Checkpoint& checkpoint_;
+  c10::ScalarType dtype_ = c10::ScalarType::Float;
+  std::unordered_map<std::string, const Slot*> wanted_;
+  std::vector<std::string> order_;
+  std::map<std::string, std::string> stored_;  // parameter → checkpoint key
+  std::map<std::string, std::string> tied_;    // parameter → the parameter it is
+  LoadReport report_;
+};
+
+}  // namespace exporters::models

@@ -1,0 +1,38 @@
+#pragma once
+
+#include "exporters/models/layers/attention.h"
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/SymInt.h>
+
+namespace exporters::models {
+
+// Attention masks as transformers computes them when it exports: whether a mask is needed is never decided by its
+// values, so the same graph serves padded and unpadded batches.
+//
+// For AttentionKind::kSdpa a mask is bool, true where a query may look; for kEager it is added to the scores, in the
+// embeddings' dtype: 0 where a query may look, the lowest finite number elsewhere. A row that masks every key therefore
+// yields zeros with kSdpa and the mean of all values with kEager, as in the reference; nothing is defined there.
+//
+// A given mask has one number per key, [batch, keys], 0 for padding; one of four dimensions is taken as it is (already
+// of the right kind). Throws Error for other ranks and for extents that do not fit.
+
+/// Every query sees every key that is not padding: [batch, 1, 1, keys], or undefined when `attention_mask` is.
+/// @param embeds [batch, queries, hidden]: gives batch and dtype
+/// @param keys the number of keys: of the encoder in cross-attention, else of `embeds`
+at::Tensor create_bidirectional_mask(AttentionKind kind, const at::Tensor& embeds, const at::Tensor& attention_mask,
+                                     const c10::SymInt& keys);
+
+struct CausalMask {
+  at::Tensor mask;         ///< [batch or 1, 1, queries, keys]; may be undefined
+  bool is_causal = false;  ///< to be passed to attention(): causality without a mask
+};
+
+/// A query sees the keys up to its own position.
+/// @param past number of keys before the first query (in a cache); keys = past + queries. `attention_mask` covers all.
+/// @param position_ids [batch or 1, queries]; with neither past nor attention_mask, a jump in them starts a new packed
+///        sequence that does not see the ones before it. Undefined: one sequence.
+CausalMask create_causal_mask(AttentionKind kind, const at::Tensor& embeds, const at::Tensor& attention_mask,
+                              const c10::SymInt& past = 0, const at::Tensor& position_ids = {});
+
+}  // namespace exporters::models

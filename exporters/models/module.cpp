@@ -1,0 +1,43 @@
+#include "exporters/models/module.h"
+
+#include "exporters/support/error.h"
+
+#include <c10/core/SymBool.h>
+
+namespace exporters::models {
+
+Module::Module(Scope scope, std::string class_name) : name_(std::move(scope.name)), class_name_(std::move(class_name)) {
+  if (scope.parent != nullptr) {
+    scope.parent->children_.push_back(this);
+  }
+}
+
+void Module::parameter(std::string name, at::Tensor& tensor, std::vector<int64_t> shape) {
+  slots_.push_back({std::move(name), Slot::Kind::kParameter, std::move(shape), &tensor, {}});
+}
+
+void Module::buffer(std::string name, at::Tensor& tensor, std::function<at::Tensor()> make) {
+  slots_.push_back({std::move(name), Slot::Kind::kBuffer, {}, &tensor, std::move(make)});
+}
+
+void Module::for_each_slot(const std::function<void(const std::string&, const Slot&)>& visit) const {
+  visit_slots("", visit);
+}
+
+void Module::visit_slots(const std::string& prefix,
+                         const std::function<void(const std::string&, const Slot&)>& visit) const {
+  for (const Slot& slot : slots_) {
+    visit(prefix + slot.name, slot);
+  }
+  for (const Module* child : children_) {
+    child->visit_slots(prefix + child->name_ + ".", visit);
+  }
+}
+
+void require(const c10::SymBool& condition, const std::function<std::string()>& message) {
+  if (!condition.expect_true(__FILE__, __LINE__)) {
+    throw Error(message(), current_place().str());
+  }
+}
+
+}  // namespace exporters::models

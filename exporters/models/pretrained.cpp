@@ -1,0 +1,148 @@
+#include "exporters/models/pretrained.h"
+
+#include "exporters/models/near.h"
+#include "exporters/support/error.h"
+
+#include <ATen/ops/aminmax.h>
+#include <c10/core/InferenceMode.h>
+#include <c10/util/Exception.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+namespace exporters::models {
+namespace {
+
+constexpr std::string_view kReturnDict = "return_dict";
+
+std::string argument(const ArgumentSpec& spec) { return fmt::format("argument \"{}\"", spec.name); }
+
+void check_dtype(const ArgumentSpec& spec, const at::Tensor& tensor) {
+  const c10::ScalarType dtype = tensor.scalar_type();
+  if (spec.kind == ArgumentSpec::Kind::kIndices && dtype != c10::ScalarType::Long && dtype != c10::ScalarType::Int) {
+    throw Error(fmt::format("dtype is {}, expected int64 or int32", c10::toString(dtype)), argument(spec));
+  }
+  if (spec.kind == ArgumentSpec::Kind::kFloats && !c10::isFloatingType(dtype)) {
+    throw Error(fmt::format("dtype is {}, expected a floating-point type", c10::toString(dtype)), argument(spec));
+  }
+}
+
+void check_tensor(const ArgumentSpec& spec, const at::Tensor& tensor) {
+  check_dtype(spec, tensor);
+  if (std::find(spec.ranks.begin(), spec.ranks.end(), tensor.dim()) == spec.ranks.end()) {
+    throw Error(fmt::format("tensor has {} dimensions, expected {}", tensor.dim(), fmt::join(spec.ranks, " or ")),
+                argument(spec));
+  }
+}
+
+void check_argument(const ArgumentSpec& spec, const ForwardArgs& args) {
+  const PyTree* value = args.find(spec.name);
+  if (value == nullptr || value->is_none()) {
+    return;
+  }
+  switch (spec.kind) {
+    case ArgumentSpec::Kind::kRefused:
+      throw Error(fmt::format("{} is not supported: {}", argument(spec), spec.note));
+    case ArgumentSpec::Kind::kFlag:
+      args.flag(spec.name, false);
+      return;
+    default:
+      check_tensor(spec, args.tensor(spec.name));
+  }
+}
+
+void check_index_values(const ArgumentSpec& spec, const at::Tensor& indices) {
+  if (spec.kind != ArgumentSpec::Kind::kIndices || !indices.defined() || indices.numel() == 0) {
+    return;
+  }
+  const auto [low, high] = at::aminmax(indices);
+  const auto smallest = low.item().toLong();
+  const auto largest = high.item().toLong();
+  if (smallest < 0 || largest >= spec.limit) {
+    throw Error(fmt::format("contains {}, the model takes 0 to {} ({})", smallest < 0 ? smallest : largest,
+                            spec.limit - 1, spec.note),
+                argument(spec));
+  }
+}
+
+AttentionKind configured_attention(const ModelConfig& config) {
+  for (std::string_view field : {"attn_implementation", "_attn_implementation"}) {
+    if (config.has(field)) {
+      return parse_attention_kind(config.string(field, ""));
+    }
+  }
+  return AttentionKind::kSdpa;
+}
+
+}  // namespace
+
+PreTrainedModel::PreTrainedModel(Scope scope, std::string class_name, ModelConfig config)
+    : Module(std::move(scope), std::move(class_name)),
+      config_(std::move(config)),
+      attention_(configured_attention(config_)) {}
+
+void PreTrainedModel::check_arguments(const ForwardArgs& args) const {
+  const std::vector<ArgumentSpec> specs = arguments();
+  std::vector<std::string_view> known;
+  for (const ArgumentSpec& spec : specs) {
+    check_argument(spec, args);
+    if (spec.kind != ArgumentSpec::Kind::kRefused) {
+      known.push_back(spec.name);
+    }
+  }
+  for (const auto& [name, value] : args) {
+    const bool is_known =
+        std::any_of(specs.begin(), specs.end(), [&](const ArgumentSpec& spec) { return spec.name == name; });
+    if (!is_known) {
+      throw Error(fmt::format("{} has no argument \"{}\"", class_name(), name), {},
+                  fmt::format("It takes: {}", fmt::join(known, ", ")));
+    }
+  }
+}
+
+PyTree PreTrainedModel::forward(const ForwardArgs& args) const {
+  check_arguments(args);
+  Flags flags;
+  flags.hidden_states = args.flag("output_hidden_states", config_.flag("output_hidden_states", false));
+  flags.attentions = args.flag("output_attentions", config_.flag("output_attentions", false));
+  flags.attention = flags.attentions ? AttentionKind::kEager : attention_;
+  PyTree output = run(args, flags);
+  const bool return_dict = args.flag(kReturnDict, config_.flag(kReturnDict, true));
+  return return_dict ? output : PyTree::tuple(output.children());
+}
+
+PyTree PreTrainedModel::operator()(const ForwardArgs& args) const {
+  const c10::InferenceMode inference;
+  check_arguments(args);
+  for (const ArgumentSpec& spec : arguments()) {
+    if (spec.kind == ArgumentSpec::Kind::kIndices) {
+      check_index_values(spec, args.tensor(spec.name));
+    }
+  }
+  try {
+    return forward(args);
+  } catch (const c10::Error& error) {
+    throw Error(error.what_without_backtrace(), class_name());
+  }
+}
+
+std::vector<StateEntry> PreTrainedModel::state() const {
+  std::vector<StateEntry> parameters;
+  std::vector<StateEntry> buffers;
+  std::map<const void*, std::string> seen;
+  for_each_slot([&](const std::string& name, const Slot& slot) {
+    StateEntry entry{name, *slot.tensor, slot.is_buffer(), slot.persistent(), {}, {}};
+    if (const auto source = sources_.find(name); source != sources_.end()) {
+      entry.source = source->second;
+    }
+    if (entry.tensor.defined()) {
+      const auto [first, is_new] = seen.emplace(entry.tensor.unsafeGetTensorImpl(), name);
+      entry.tied_to = is_new ? std::string() : first->second;
+    }
+    (slot.is_buffer() ? buffers : parameters).push_back(std::move(entry));
+  });
+  parameters.insert(parameters.end(), std::make_move_iterator(buffers.begin()), std::make_move_iterator(buffers.end()));
+  return parameters;
+}
+
+}  // namespace exporters::models

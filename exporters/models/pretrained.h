@@ -1,0 +1,123 @@
+#pragma once
+
+#include "exporters/graph/exported_program.h"
+#include "exporters/graph/pytree.h"
+#include "exporters/models/config.h"
+#include "exporters/models/forward.h"
+#include "exporters/models/layers/attention.h"
+#include "exporters/models/module.h"
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace exporters::models {
+
+/// A tensor of a model by its full name, as the tracer lifts it.
+struct StateEntry {
+  std::string name;  ///< as in the reference's state_dict: "bert.embeddings.word_embeddings.weight"
+  at::Tensor tensor;
+  bool is_buffer = false;
+  bool persistent = true;
+  /// Where the bytes lie, when the tensor is a view of the checkpoint (it is not when its dtype was converted).
+  std::optional<WeightSource> source;
+  /// The earlier entry that this one shares its tensor with; else empty.
+  std::string tied_to;
+};
+
+/// Two parameters that are one when the config says `tie_word_embeddings`.
+struct TiedWeights {
+  std::string_view target;
+  std::string_view source;
+};
+
+/// What loading found that a person may want to know.
+struct LoadReport {
+  c10::ScalarType dtype = c10::ScalarType::Float;
+  std::vector<std::string> surplus_keys;  ///< in the checkpoint, not in the model
+  std::vector<std::string> untied;        ///< tied by the config, but stored with different values: both are used
+};
+
+/// A name for an axis of an input, and the largest size the model can take (Range::kMax: any).
+struct AxisName {
+  std::string name;
+  int64_t max = Range::kMax;
+};
+/// Input name → axis → name.
+using AxisNames = std::map<std::string, std::map<int64_t, AxisName>>;
+
+struct SampleSize {
+  int64_t batch = 1;
+  int64_t sequence = 8;
+};
+
+/// A transformers architecture with its weights: forward from named arguments to the reference's output class.
+class PreTrainedModel : public Module {
+ public:
+  const ModelConfig& config() const { return config_; }
+
+  /// Runs the model on real or traced tensors. Arguments may come in any order; those that are None count as absent.
+  /// The result is a ModelOutput of the reference's class, with its fields in its order, or a tuple of them when
+  /// `return_dict` is false. Throws Error for arguments that the model does not have (with those it has), of another
+  /// kind, dtype or rank, and for sizes beyond the model's.
+  PyTree forward(const ForwardArgs& args) const;
+  /// forward on real tensors, in inference mode; checks index values too. Errors of libtorch come as Error.
+  PyTree operator()(const ForwardArgs& args) const;
+
+  /// What forward takes, in the reference's order.
+  virtual std::vector<ArgumentSpec> arguments() const = 0;
+  /// What a user of this model would feed, made from the config: the same sizes give the same values. Throws Error for
+  /// sizes that the model cannot take.
+  virtual ForwardArgs sample_inputs(const SampleSize& size) const = 0;
+  virtual AxisNames axis_names() const = 0;
+
+  /// The attribute under which a model with a head keeps the bare model: "bert". Checkpoint keys match with or
+  /// without it.
+  virtual std::string_view base_model_prefix() const = 0;
+  virtual std::vector<TiedWeights> tied_weights() const { return {}; }
+
+  void set_attention(AttentionKind kind) { attention_ = kind; }
+
+  /// Every parameter in the order of the reference's state_dict, then every buffer. Tensors are those that forward
+  /// uses. Empty tensors before loading.
+  std::vector<StateEntry> state() const;
+  const LoadReport& load_report() const { return report_; }
+
+ protected:
+  struct Flags {
+    bool hidden_states = false;
+    bool attentions = false;
+    AttentionKind attention = AttentionKind::kSdpa;  ///< kEager when attentions are asked for
+  };
+
+  PreTrainedModel(Scope scope, std::string class_name, ModelConfig config);
+  /// The architecture itself; arguments are checked.
+  virtual PyTree run(const ForwardArgs& args, const Flags& flags) const = 0;
+
+ private:
+  friend class StateLoader;
+  void check_arguments(const ForwardArgs& args) const;
+
+  ModelConfig config_;
+  AttentionKind attention_ = AttentionKind::kSdpa;
+  std::map<std::string, WeightSource> sources_;  ///< by full name
+  LoadReport report_;
+};
+
+struct LoadOptions {
+  std::string task = {};                        ///< "fill-mask"; empty: from the config's architectures
+  std::string architecture = {};                ///< "BertForMaskedLM"; empty: from the task
+  std::optional<c10::ScalarType> dtype = {};    ///< empty: the config's, else that of the first stored floating tensor
+  std::optional<AttentionKind> attention = {};  ///< empty: the config's, else sdpa
+};
+
+/// Loads a checkpoint folder: config.json and safetensors. Parameters whose dtype need not change are views of the
+/// mapped files. Throws Error for unknown model types, tasks and architectures, for config values that are not
+/// supported, and for parameters that are missing or have another shape, all of them named.
+std::unique_ptr<PreTrainedModel> load(const std::filesystem::path& folder, const LoadOptions& options = {});
+
+}  // namespace exporters::models
