@@ -3,6 +3,8 @@
 #include "exporters/fake/fake_tensor.h"
 
 #include <cstdint>
+#include <optional>
+#include <vector>
 
 // Memory layouts as ATen chooses them. Layout decides speed and what can be a view, never values, so the questions here
 // are answered at typical sizes and never become guards. A typical size is the sample's, or some size above 1 where the
@@ -20,6 +22,19 @@ bool is_dense(const ShapeEnv& env, const TensorMeta& meta);
 
 /// Strides of `empty_like(meta)` with MemoryFormat::Preserve.
 std::vector<Expr> preserved_strides(ShapeEnv& env, const TensorMeta& meta);
+
+/// Strides of a fresh dense tensor whose axes are ordered in memory as TensorIterator orders them for these operands;
+/// `sizes` is their broadcast.
+std::vector<Expr> elementwise_strides(const ShapeEnv& env, c10::ArrayRef<TensorMeta> operands,
+                                      const std::vector<Expr>& sizes);
+
+/// A fresh tensor of the same sizes and dtype: `empty_like(meta, memory_format)`; preserve_format when none is given.
+TensorMeta like(ShapeEnv& env, const TensorMeta& meta, std::optional<c10::MemoryFormat> format = {});
+
+/// Strides under which the memory of `meta` can be seen with other sizes of as many elements; nothing where the facts
+/// don't say that it can.
+std::optional<std::vector<Expr>> view_strides(const ShapeEnv& env, const TensorMeta& meta,
+                                              const std::vector<Expr>& sizes);
 
 /// A fresh tensor of that size and dtype on the device of `like`, dense in the given format.
 TensorMeta formatted(std::vector<Expr> sizes, c10::ScalarType dtype, const TensorMeta& like,

@@ -1,7 +1,181 @@
 #include "exporters/fake/families.h"
+#include "exporters/fake/layout.h"
 
+#include <algorithm>
+
+// ── Reductions, scans and softmax. Results are row-major, whatever the operand's layout ──
 namespace exporters::families {
+namespace {
 
-std::span<const ShapeEntry> reductions() { return {}; }
+using c10::ScalarType;
+
+// Which axes are reduced: `dim` is an int, a list or missing; missing and empty mean all of them.
+std::vector<bool> reduced_axes(const ShapeCall& call, const TensorMeta& self) {
+  std::vector<bool> reduced(self.sizes.size(), true);
+  if (!call.has("dim")) {
+    return reduced;
+  }
+  const c10::IValue& dim = call.value("dim");
+  const std::vector<int64_t> dims =
+      dim.isInt() || dim.isSymInt() ? std::vector<int64_t>{call.integer("dim")} : call.integers("dim");
+  if (dims.empty()) {
+    return reduced;
+  }
+  reduced.assign(self.sizes.size(), false);
+  for (const int64_t axis : dims) {
+    const auto at = static_cast<size_t>(wrap_dim(axis, self.dim()));
+    if (self.sizes.empty()) continue;
+    if (reduced[at]) call.refuse("axis " + std::to_string(at) + " is named twice");
+    reduced[at] = true;
+  }
+  return reduced;
+}
+
+std::vector<Expr> sizes_without(const ShapeCall& call, const TensorMeta& self, const std::vector<bool>& reduced) {
+  const bool keep = call.has("keepdim") && call.boolean("keepdim");
+  std::vector<Expr> sizes;
+  for (size_t d = 0; d < self.sizes.size(); ++d) {
+    if (!reduced[d]) {
+      sizes.push_back(self.sizes[d]);
+    } else if (keep) {
+      sizes.emplace_back(1);
+    }
+  }
+  return sizes;
+}
+
+TensorMeta reduced(const ShapeCall& call, ScalarType dtype) {
+  const TensorMeta self = call.meta("self");
+  return dense(sizes_without(call, self, reduced_axes(call, self)), dtype, self.device);
+}
+
+void keeping_dtype(ShapeCall& call) { call.returns(reduced(call, call.meta("self").dtype)); }
+
+ScalarType summed(ScalarType dtype) {
+  return c10::isIntegralType(dtype, /*includeBool=*/true) ? ScalarType::Long : dtype;
+}
+
+// sum, prod and their scans add integers up in int64.
+void adding_up(ShapeCall& call) { call.returns(reduced(call, call.dtype().value_or(summed(call.meta("self").dtype)))); }
+
+void mean(ShapeCall& call) {
+  const ScalarType dtype = call.dtype().value_or(call.meta("self").dtype);
+  if (c10::isIntegralType(dtype, /*includeBool=*/true)) {
+    call.refuse(std::string("the mean of ") + c10::toString(dtype) + " is not defined", "Give a floating dtype.");
+  }
+  call.returns(reduced(call, dtype));
+}
+
+void to_floating(ShapeCall& call) { call.returns(reduced(call, exporters::to_floating(call.meta("self").dtype))); }
+
+// any and all: uint8 stays what it is.
+void to_truth(ShapeCall& call) {
+  const bool byte = call.meta("self").dtype == ScalarType::Byte;
+  call.returns(reduced(call, byte ? ScalarType::Byte : ScalarType::Bool));
+}
+
+void to_index(ShapeCall& call) { call.returns(reduced(call, ScalarType::Long)); }
+
+void with_indices(ShapeCall& call) {
+  call.returns(reduced(call, call.meta("self").dtype));
+  call.returns(reduced(call, ScalarType::Long));
+}
+
+void twice(ShapeCall& call) {
+  keeping_dtype(call);
+  keeping_dtype(call);
+}
+
+// Spread and norms of complex numbers are real.
+void spread(ShapeCall& call) { call.returns(reduced(call, c10::toRealValueType(call.meta("self").dtype))); }
+
+void spread_and_mean(ShapeCall& call) {
+  spread(call);
+  keeping_dtype(call);
+}
+
+void norm(ShapeCall& call) {
+  const ScalarType dtype = call.dtype().value_or(call.meta("self").dtype);
+  call.returns(reduced(call, c10::toRealValueType(dtype)));
+}
+
+// ── Along one axis, size kept ──
+
+TensorMeta along(const ShapeCall& call, ScalarType dtype) {
+  const TensorMeta self = call.meta("self");
+  call.dim("dim", self.dim());
+  return dense(self.sizes, dtype, self.device);
+}
+
+void scan(ShapeCall& call) { call.returns(along(call, call.dtype().value_or(summed(call.meta("self").dtype)))); }
+
+void scan_with_indices(ShapeCall& call) {
+  call.returns(along(call, call.meta("self").dtype));
+  call.returns(along(call, ScalarType::Long));
+}
+
+void scan_to_floating(ShapeCall& call) { call.returns(along(call, exporters::to_floating(call.meta("self").dtype))); }
+
+void softmax(ShapeCall& call) {
+  const ScalarType dtype = call.dtype().value_or(call.meta("self").dtype);
+  if (!c10::isFloatingType(dtype) && !c10::isComplexType(dtype)) {
+    call.refuse(std::string("softmax of ") + c10::toString(dtype) + " is not defined", "Give a floating dtype.");
+  }
+  call.returns(along(call, dtype));
+}
+
+void softmax_kernel(ShapeCall& call) {
+  const ScalarType dtype = call.meta("self").dtype;
+  call.returns(along(call, call.boolean("half_to_float") ? ScalarType::Float : dtype));
+}
+
+constexpr auto kTable = std::to_array<ShapeEntry>({
+    {"aten::sum", adding_up},
+    {"aten::nansum", adding_up},
+    {"aten::prod", adding_up},
+    {"aten::mean", mean},
+    {"aten::amax", keeping_dtype},
+    {"aten::amin", keeping_dtype},
+    {"aten::max", keeping_dtype},
+    {"aten::max.dim", with_indices},
+    {"aten::min", keeping_dtype},
+    {"aten::min.dim", with_indices},
+    {"aten::aminmax", twice},
+    {"aten::argmax", to_index},
+    {"aten::argmin", to_index},
+    {"aten::any", to_truth},
+    {"aten::all", to_truth},
+    {"aten::count_nonzero", to_index},
+    {"aten::median", keeping_dtype},
+    {"aten::median.dim", with_indices},
+    {"aten::nanmedian", keeping_dtype},
+    {"aten::nanmedian.dim", with_indices},
+    {"aten::mode", with_indices},
+    {"aten::logsumexp", to_floating},
+    {"aten::var.correction", spread},
+    {"aten::var", spread},
+    {"aten::std.correction", spread},
+    {"aten::std", spread},
+    {"aten::var_mean", spread_and_mean},
+    {"aten::std_mean", spread_and_mean},
+    {"aten::norm", norm},
+    {"aten::linalg_vector_norm", norm},
+    {"aten::cumsum", scan},
+    {"aten::cumprod", scan},
+    {"aten::cummax", scan_with_indices},
+    {"aten::cummin", scan_with_indices},
+    {"aten::logcumsumexp", scan_to_floating},
+    {"aten::softmax.int", softmax},
+    {"aten::log_softmax.int", softmax},
+    {"aten::special_softmax", softmax},
+    {"aten::special_log_softmax", softmax},
+    {"aten::_softmax", softmax_kernel},
+    {"aten::_log_softmax", softmax_kernel},
+    {"aten::_safe_softmax", softmax},
+});
+
+}  // namespace
+
+std::span<const ShapeEntry> reductions() { return kTable; }
 
 }  // namespace exporters::families

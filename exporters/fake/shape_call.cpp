@@ -1,5 +1,6 @@
 #include "exporters/fake/shape_call.h"
 
+#include "exporters/fake/layout.h"
 #include "exporters/support/error.h"
 #include "exporters/symbolic/sym_node.h"
 
@@ -7,7 +8,6 @@
 #include <c10/core/DefaultDtype.h>
 
 #include <algorithm>
-#include <numeric>
 
 namespace exporters {
 
@@ -182,94 +182,6 @@ std::vector<Expr> broadcast_sizes(ShapeEnv& env, c10::ArrayRef<TensorMeta> opera
   return sizes;
 }
 
-namespace {
-
-// Note [Output strides of elementwise ops]
-// TensorIterator sorts axes by the operands' strides (`reorder_dimensions`) and lays a fresh output out in that order.
-// Strides are compared at the sample sizes: layout decides speed and what is a view, never values, so it is no guard.
-// https://github.com/pytorch/pytorch/blob/main/aten/src/ATen/TensorIterator.cpp
-
-int64_t stride_at_sample(const ShapeEnv& env, const Expr& stride) { return env.hint(stride).value_or(1); }
-
-// Strides of an operand in the broadcast's rank: 0 where it is expanded.
-std::vector<int64_t> iteration_strides(const ShapeEnv& env, const TensorMeta& operand, const std::vector<Expr>& sizes) {
-  std::vector<int64_t> strides(sizes.size(), 0);
-  const size_t skip = sizes.size() - operand.sizes.size();
-  for (size_t d = 0; d < operand.sizes.size(); ++d) {
-    const bool expanded = env.is_true(eq(operand.sizes[d], 1)) && !env.is_true(eq(sizes[skip + d], 1));
-    strides[skip + d] = expanded ? 0 : stride_at_sample(env, operand.strides[d]);
-  }
-  return strides;
-}
-
-class AxisOrder {
- public:
-  AxisOrder(const ShapeEnv& env, c10::ArrayRef<TensorMeta> operands, const std::vector<Expr>& sizes) {
-    for (const TensorMeta& operand : operands) {
-      strides_.push_back(iteration_strides(env, operand, sizes));
-    }
-    for (const Expr& size : sizes) {
-      sizes_.push_back(env.hint(size).value_or(2));
-    }
-  }
-
-  /// Innermost axis first.
-  std::vector<size_t> innermost_first() const {
-    std::vector<size_t> order(sizes_.size());
-    std::iota(order.rbegin(), order.rend(), 0);
-    for (size_t i = 1; i < order.size(); ++i) {  // insertion sort that tolerates undecided pairs
-      size_t moved = i;
-      for (size_t j = i; j-- > 0;) {
-        const int decision = should_swap(order[j], order[moved]);
-        if (decision > 0) {
-          std::swap(order[j], order[moved]);
-          moved = j;
-        } else if (decision < 0) {
-          break;
-        }
-      }
-    }
-    return order;
-  }
-
- private:
-  // 1: axis a, now further in, belongs outside b; -1: they stand right; 0: undecided.
-  int should_swap(size_t a, size_t b) const {
-    for (const std::vector<int64_t>& strides : strides_) {
-      if (strides[a] == 0 || strides[b] == 0) continue;
-      if (strides[a] < strides[b]) return -1;
-      if (strides[a] > strides[b]) return 1;
-      if (sizes_[a] > sizes_[b]) return 1;
-    }
-    return 0;
-  }
-
-  std::vector<std::vector<int64_t>> strides_;
-  std::vector<int64_t> sizes_;
-};
-
-// The shortcut `fast_set_up`: row-major operands of the output's own shape give a row-major output.
-bool all_contiguous(const ShapeEnv& env, c10::ArrayRef<TensorMeta> operands, const std::vector<Expr>& sizes) {
-  return std::all_of(operands.begin(), operands.end(),
-                     [&](const TensorMeta& operand) { return operand.sizes == sizes && is_contiguous(operand, env); });
-}
-
-std::vector<Expr> elementwise_strides(const ShapeEnv& env, c10::ArrayRef<TensorMeta> operands,
-                                      const std::vector<Expr>& sizes) {
-  if (all_contiguous(env, operands, sizes)) {
-    return contiguous_strides(sizes);
-  }
-  std::vector<Expr> strides(sizes.size(), 0);
-  Expr product = 1;
-  for (const size_t axis : AxisOrder(env, operands, sizes).innermost_first()) {
-    strides[axis] = product;
-    product = product * (sizes[axis] == Expr(0) ? Expr(1) : sizes[axis]);
-  }
-  return strides;
-}
-
-}  // namespace
-
 TensorMeta elementwise(ShapeEnv& env, c10::ArrayRef<TensorMeta> operands, c10::ScalarType dtype) {
   TensorMeta result;
   result.dtype = dtype;
@@ -284,13 +196,25 @@ TensorMeta elementwise(ShapeEnv& env, c10::ArrayRef<TensorMeta> operands, c10::S
   return result;
 }
 
+namespace {
+
+// What type promotion sees of a scalar that depends on sizes.
+at::Scalar of_same_kind(const at::Scalar& scalar) {
+  if (scalar.isSymInt()) return int64_t{1};
+  if (scalar.isSymFloat()) return 1.0;
+  if (scalar.isSymBool()) return true;
+  return scalar;
+}
+
+}  // namespace
+
 c10::ScalarType promote(c10::ArrayRef<at::Tensor> tensors, c10::ArrayRef<at::Scalar> scalars) {
   at::native::ResultTypeState state;
   for (const at::Tensor& tensor : tensors) {
     state = at::native::update_result_type_state(tensor, state);
   }
   for (const at::Scalar& scalar : scalars) {
-    state = at::native::update_result_type_state(scalar, state);
+    state = at::native::update_result_type_state(of_same_kind(scalar), state);
   }
   return at::native::result_type(state);
 }
