@@ -2,6 +2,7 @@
 
 #include "exporters/support/error.h"
 #include "exporters/support/near.h"
+#include "exporters/support/progress.h"
 #include "exporters/support/quote.h"
 
 #include <spdlog/sinks/stdout_color_sinks.h>
@@ -78,6 +79,7 @@ void write(LogLevel level, std::string_view text, bool once) {
   if (s.sink) {
     s.sink(level, text);
   } else {
+    clear_progress_line();
     s.logger->log(kLevels[static_cast<size_t>(level)].spd, "{}", text);
   }
 }
