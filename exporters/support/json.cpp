@@ -199,7 +199,7 @@ json read_json(const std::filesystem::path& file, const JsonLimits& limits) {
   return parse_json(text, quote(file.native(), 400), limits);
 }
 
-std::string json_text(const json& value) {
+std::string pretty_json(const json& value) {
   std::string text;
   write(text, value, 0);
   return text + "\n";

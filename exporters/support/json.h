@@ -28,7 +28,7 @@ nlohmann::json read_json(const std::filesystem::path& file, const JsonLimits& li
 
 /// Text with sorted keys, two spaces of indentation and a final newline, as transformers writes; the same value gives
 /// the same bytes. Non-finite numbers are written as Python writes them.
-std::string json_text(const nlohmann::json& value);
+std::string pretty_json(const nlohmann::json& value);
 
 /// One value of a parsed document with the way to it, for getters whose errors name field and file. Does not own:
 /// the document must outlive it.

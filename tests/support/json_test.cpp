@@ -41,7 +41,7 @@ TEST(JsonTest, NonFiniteNumbersAreReadAndWrittenAsPythonDoes) {
   EXPECT_EQ(value["a"][1].get<double>(), INFINITY);
   EXPECT_EQ(value["a"][2].get<double>(), -INFINITY);
   EXPECT_EQ(value["s"], "NaN \" Infinity");
-  EXPECT_EQ(json_text(value),
+  EXPECT_EQ(pretty_json(value),
             "{\n  \"a\": [\n    NaN,\n    Infinity,\n    -Infinity\n  ],\n  \"s\": \"NaN \\\" Infinity\"\n}\n");
 }
 
@@ -78,8 +78,8 @@ TEST(JsonTest, AFileIsNamedInErrors) {
 
 TEST(JsonTest, TextHasSortedKeysAndIsStable) {
   nlohmann::json value = parse_json(R"({"b": [], "a": {"z": 1.0, "y": "ü"}, "c": {}})", "c.json");
-  EXPECT_EQ(json_text(value), "{\n  \"a\": {\n    \"y\": \"ü\",\n    \"z\": 1.0\n  },\n  \"b\": [],\n  \"c\": {}\n}\n");
-  EXPECT_EQ(parse_json(json_text(value), "c.json"), value);
+  EXPECT_EQ(pretty_json(value), "{\n  \"a\": {\n    \"y\": \"ü\",\n    \"z\": 1.0\n  },\n  \"b\": [],\n  \"c\": {}\n}\n");
+  EXPECT_EQ(parse_json(pretty_json(value), "c.json"), value);
 }
 
 class JsonFieldTest : public ::testing::Test {
