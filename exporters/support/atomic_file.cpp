@@ -11,7 +11,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <random>
+#include <thread>
 #include <vector>
 
 namespace exporters {
@@ -30,10 +32,59 @@ fs::path temporary_beside(const fs::path& target) {
 
 // Note [Abandoned temporaries]
 // Whoever builds a temporary holds a lock on it (flock), which ends with the process however that dies. So one that
-// can be locked has nobody any more, and the next writer of the same target removes it.
-bool is_abandoned(const fs::path& path) {
+// can be locked has nobody any more, and the next writer of the same target removes it. Between making and locking, a
+// new one looks abandoned too: the maker therefore looks again once it has the lock, and makes another if it is gone.
+void remove_if_abandoned(const fs::path& path) {
   FileDescriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW));
-  return fd.valid() && ::flock(fd.get(), LOCK_EX | LOCK_NB) == 0;
+  if (fd.valid() && ::flock(fd.get(), LOCK_EX | LOCK_NB) == 0) {
+    std::error_code ignored;
+    fs::remove_all(path, ignored);
+  }
+}
+
+bool is_still_at(int fd, const fs::path& path) {
+  struct stat open = {};
+  struct stat named = {};
+  return ::fstat(fd, &open) == 0 && ::stat(path.c_str(), &named) == 0 && open.st_dev == named.st_dev &&
+         open.st_ino == named.st_ino;
+}
+
+// Makes a temporary with `make` (which returns a descriptor of it, or none and errno) and locks it.
+template <typename Make>
+FileDescriptor make_locked(const fs::path& target, fs::path& temporary, Make make) {
+  constexpr int kAttempts = 100;
+  for (int i = 0; i < kAttempts; ++i) {
+    temporary = temporary_beside(target);
+    FileDescriptor fd(make(temporary));
+    if (!fd.valid() && errno != ENOENT && errno != EEXIST) {
+      break;
+    }
+    // A filesystem without locks has no abandoned temporaries either: they can't be told.
+    if (fd.valid() && (::flock(fd.get(), LOCK_EX) != 0 || is_still_at(fd.get(), temporary))) {
+      return fd;
+    }
+    if (std::error_code ignored; !fs::exists(target.parent_path(), ignored)) {
+      errno = ENOENT;
+      break;
+    }
+  }
+  fail_errno("Cannot write", target);
+}
+
+int make_file(const fs::path& path) { return ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666); }
+
+int make_folder(const fs::path& path) {
+  return ::mkdir(path.c_str(), 0777) == 0 ? ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+}
+
+// Commits to one folder come one after another: each keeps files of what the one before left. Who cannot get the lock
+// in time goes on without it, so that a stranger's lock on the folder holds nobody up for good.
+FileDescriptor lock_folder(const fs::path& folder) {
+  FileDescriptor fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  for (int i = 0; i < 500 && fd.valid() && ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  return fd;
 }
 
 void remove_abandoned(const fs::path& target) {
@@ -47,9 +98,7 @@ void remove_abandoned(const fs::path& target) {
     }
   }
   for (const fs::path& path : found) {
-    if (is_abandoned(path)) {
-      fs::remove_all(path, code);
-    }
+    remove_if_abandoned(path);
   }
 }
 
@@ -103,17 +152,13 @@ bool unsupported(int code) { return code == EINVAL || code == ENOSYS || code == 
 }  // namespace
 
 AtomicFile::AtomicFile(const fs::path& target, Durability durability)
-    : target_(resolved(target)), temporary_(temporary_beside(target_)), durability_(durability) {
+    : target_(resolved(target)), durability_(durability) {
   std::error_code code;
   if (fs::is_directory(target_, code)) {
     fail("Cannot write the file {}: it is a folder", quote(target_.native(), 400));
   }
   remove_abandoned(target_);
-  fd_ = FileDescriptor(::open(temporary_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
-  if (!fd_.valid()) {
-    fail_errno("Cannot write", target_);
-  }
-  ::flock(fd_.get(), LOCK_EX | LOCK_NB);
+  fd_ = make_locked(target_, temporary_, make_file);
 }
 
 AtomicFile::~AtomicFile() {
@@ -200,12 +245,7 @@ AtomicFolder::AtomicFolder(const fs::path& target, Options options)
     fail_errno("Cannot make", target_.parent_path(), code.value());
   }
   remove_abandoned(target_);
-  temporary_ = temporary_beside(target_);
-  if (::mkdir(temporary_.c_str(), 0777) != 0) {
-    fail_errno("Cannot write", target_);
-  }
-  lock_ = FileDescriptor(::open(temporary_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  ::flock(lock_.get(), LOCK_EX | LOCK_NB);
+  lock_ = make_locked(target_, temporary_, make_folder);
 }
 
 AtomicFolder::~AtomicFolder() {
@@ -259,6 +299,7 @@ void AtomicFolder::commit() {
   if (committed_) {
     fail("The folder {} is committed already", quote(target_.native(), 400));
   }
+  FileDescriptor turn = lock_folder(target_.parent_path());
   try {
     if (struct stat old = {}; ::stat(target_.c_str(), &old) == 0) {
       keep_old_files();
@@ -272,6 +313,7 @@ void AtomicFolder::commit() {
   }
   swap();
   committed_ = true;
+  turn.reset();
   std::error_code ignored;
   fs::remove_all(temporary_, ignored);
   if (options_.durability == Durability::kDurable) {

@@ -252,7 +252,7 @@ CopyStats append_range(AtomicFile& target, const fs::path& source, uint64_t offs
   return copy_range(source, offset, nbytes, target.fd(), start, target.target(), options);
 }
 
-CopyStats copy_file(const fs::path& source, const fs::path& target, const CopyOptions& options) {
+CopyStats copy_whole_file(const fs::path& source, const fs::path& target, const CopyOptions& options) {
   uint64_t nbytes = size_of(open_regular_file(source).get(), source);
   AtomicFile file(target);
   CopyStats stats = append_range(file, source, 0, nbytes, options);

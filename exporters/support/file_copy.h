@@ -34,7 +34,7 @@ CopyStats append_range(AtomicFile& target, const std::filesystem::path& source, 
                        const CopyOptions& options = {});
 
 /// Copies a whole file; the target appears whole or not at all.
-CopyStats copy_file(const std::filesystem::path& source, const std::filesystem::path& target,
-                    const CopyOptions& options = {});
+CopyStats copy_whole_file(const std::filesystem::path& source, const std::filesystem::path& target,
+                          const CopyOptions& options = {});
 
 }  // namespace exporters

@@ -57,8 +57,8 @@ TEST(FileCopyTest, WholeFilesAreEqual) {
   write_text(folder / "source", text);
   uint64_t reported = 0;
 
-  CopyStats stats = copy_file(folder / "source", folder / "target",
-                              {.drop_cache = true, .progress = [&](uint64_t count) { reported += count; }});
+  CopyStats stats = copy_whole_file(folder / "source", folder / "target",
+                                    {.drop_cache = true, .progress = [&](uint64_t count) { reported += count; }});
 
   EXPECT_TRUE(read_text(folder / "target") == text);
   EXPECT_EQ(stats.cloned + stats.copied + stats.holes, text.size());
@@ -75,7 +75,7 @@ TEST(FileCopyTest, ASparse40GigabyteFileCostsNothing) {
   ::close(fd);
   auto start = std::chrono::steady_clock::now();
 
-  CopyStats stats = copy_file(folder / "source", folder / "target");
+  CopyStats stats = copy_whole_file(folder / "source", folder / "target");
 
   // 40 GB of bytes would take a minute.
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
@@ -120,7 +120,7 @@ TEST(FileCopyTest, FilesystemsMayDiffer) {
 
 TEST(FileCopyTest, TheCopyDoesNotCountAsMemoryOfTheProcess) {
   TemporaryFolder folder;
-  constexpr uint64_t kSize = 300u << 20;
+  constexpr uint64_t kSize = 100u << 20;
   {
     AtomicFile file(folder / "source");
     std::string chunk = random_text(1u << 20);
@@ -132,12 +132,12 @@ TEST(FileCopyTest, TheCopyDoesNotCountAsMemoryOfTheProcess) {
   rusage before = {};
   ::getrusage(RUSAGE_SELF, &before);
 
-  copy_file(folder / "source", folder / "target");
+  copy_whole_file(folder / "source", folder / "target");
 
   rusage after = {};
   ::getrusage(RUSAGE_SELF, &after);
   EXPECT_EQ(std::filesystem::file_size(folder / "target"), kSize);
-  // Kilobytes; a copy through a mapping or a buffer of the whole would show all 300 MB.
+  // Kilobytes; a copy through a mapping or a buffer of the whole would show all 100 MB.
   EXPECT_LT(after.ru_maxrss - before.ru_maxrss, 20'000);
 }
 
@@ -159,7 +159,7 @@ TEST(FileCopyTest, ASourceThatIsTooShortIsAnErrorWithSizes) {
                 append_range(file, folder / "source", 4, 5);
               }),
               AllOf(HasSubstr("bytes 4 to 9 of '"), HasSubstr("source': it has 8 bytes")));
-  EXPECT_THAT(error_of([&] { copy_file(folder / "none", folder / "target"); }), HasSubstr("none': No such file"));
+  EXPECT_THAT(error_of([&] { copy_whole_file(folder / "none", folder / "target"); }), HasSubstr("none': No such file"));
   EXPECT_FALSE(std::filesystem::exists(folder / "target"));
 }
 

@@ -78,7 +78,8 @@ TEST(JsonTest, AFileIsNamedInErrors) {
 
 TEST(JsonTest, TextHasSortedKeysAndIsStable) {
   nlohmann::json value = parse_json(R"({"b": [], "a": {"z": 1.0, "y": "ü"}, "c": {}})", "c.json");
-  EXPECT_EQ(pretty_json(value), "{\n  \"a\": {\n    \"y\": \"ü\",\n    \"z\": 1.0\n  },\n  \"b\": [],\n  \"c\": {}\n}\n");
+  EXPECT_EQ(pretty_json(value),
+            "{\n  \"a\": {\n    \"y\": \"ü\",\n    \"z\": 1.0\n  },\n  \"b\": [],\n  \"c\": {}\n}\n");
   EXPECT_EQ(parse_json(pretty_json(value), "c.json"), value);
 }
 
