@@ -258,6 +258,15 @@ bool is_identifier(std::string_view text) {
   return true;
 }
 
+// Text for a message: bounded, and without control characters.
+std::string shown(std::string_view text) {
+  std::string result(text.substr(0, 200));
+  for (char& c : result) {
+    c = static_cast<unsigned char>(c) < ' ' || c == 127 ? '?' : c;
+  }
+  return text.size() > 200 ? result + "…" : result;
+}
+
 class Parser {
  public:
   explicit Parser(std::string_view text) : text_(text) {}
@@ -282,9 +291,7 @@ class Parser {
 
   // For the caller's own demand on the result.
   [[noreturn]] void refuse(const std::string& reason) const {
-    throw Error(fmt::format("cannot parse the symbolic expression '{}' at position {}: {}",
-                            text_.size() > 200 ? std::string(text_.substr(0, 200)) + "…" : std::string(text_), at_,
-                            reason));
+    throw Error(fmt::format("cannot parse the symbolic expression '{}' at position {}: {}", shown(text_), at_, reason));
   }
 
  private:
