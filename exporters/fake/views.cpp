@@ -257,6 +257,13 @@ void squeeze_axes(ShapeCall& call, std::vector<bool> axes) {
 
 void squeeze(ShapeCall& call) { squeeze_axes(call, std::vector<bool>(call.meta("self").sizes.size(), true)); }
 
+void squeeze_dim(ShapeCall& call) {
+  const int64_t rank = std::max<int64_t>(call.meta("self").dim(), 1);
+  std::vector<bool> axes(static_cast<size_t>(rank), false);
+  axes[static_cast<size_t>(call.dim("dim", rank))] = true;
+  squeeze_axes(call, std::move(axes));
+}
+
 void squeeze_dims(ShapeCall& call) {
   const TensorMeta self = call.meta("self");
   std::vector<bool> axes(std::max<size_t>(self.sizes.size(), 1), false);
@@ -620,7 +627,7 @@ constexpr auto kTable = std::to_array<ShapeEntry>({
     {"aten::permute", permute},
     {"aten::unsqueeze", unsqueeze},
     {"aten::squeeze", squeeze},
-    {"aten::squeeze.dim", squeeze_dims},
+    {"aten::squeeze.dim", squeeze_dim},
     {"aten::squeeze.dims", squeeze_dims},
     {"aten::select.int", select},
     {"aten::expand", expand},

@@ -2,8 +2,8 @@
 
 #include "exporters/support/error.h"
 
-#include <ATen/ops/ones_like.h>
 #include <ATen/ops/split.h>
+#include <c10/util/StringUtil.h>
 
 namespace exporters::models {
 namespace {
@@ -17,8 +17,29 @@ PyTree with_recorded(std::string_view type, std::vector<std::pair<std::string, P
   return PyTree::object(std::string(type), std::move(fields));
 }
 
+// A product of two sizes does not say that the factors are equal, so that is said before choices are joined. A plain 1
+// broadcasts.
+void require_leading_sizes(const at::Tensor& input, const c10::SymInt& batch, const c10::SymInt& choices) {
+  const auto message = [&] {
+    return c10::str("an input is ", input.sym_sizes(), ", the others make its first axes [", batch, ", ", choices,
+                    "] (batch, choices)");
+  };
+  for (const auto& [axis, expected] : {std::pair(0, batch), std::pair(1, choices)}) {
+    const c10::SymInt size = input.sym_size(axis);
+    if (size.maybe_as_int() != 1) {
+      require(size.sym_eq(expected), message);
+    }
+  }
+}
+
 // [batch, choices, …] → [batch * choices, …]
-at::Tensor join_choices(const at::Tensor& input) { return input.defined() ? input.flatten(0, 1) : input; }
+at::Tensor join_choices(const at::Tensor& input, const c10::SymInt& batch, const c10::SymInt& choices) {
+  if (!input.defined()) {
+    return input;
+  }
+  require_leading_sizes(input, batch, choices);
+  return input.flatten(0, 1);
+}
 
 }  // namespace
 
@@ -156,10 +177,12 @@ AxisNames BertForMultipleChoice::axis_names() const {
 PyTree BertForMultipleChoice::run(const ForwardArgs& args, const Flags& flags) const {
   const auto scope = enter();
   BertInputs inputs(args);
-  const c10::SymInt choices = (inputs.input_ids.defined() ? inputs.input_ids : inputs.inputs_embeds).sym_size(1);
+  const at::Tensor& main_input = inputs.input_ids.defined() ? inputs.input_ids : inputs.inputs_embeds;
+  const c10::SymInt batch = main_input.sym_size(0);
+  const c10::SymInt choices = main_input.sym_size(1);
   for (at::Tensor* input : {&inputs.input_ids, &inputs.attention_mask, &inputs.token_type_ids, &inputs.position_ids,
                             &inputs.inputs_embeds}) {
-    *input = join_choices(*input);
+    *input = join_choices(*input, batch, choices);
   }
   const BertModel::Output output = bert_(inputs, flags);
   return with_recorded("transformers.modeling_outputs.MultipleChoiceModelOutput",
