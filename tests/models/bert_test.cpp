@@ -191,6 +191,14 @@ TEST(Bert, AMaskThatDoesNotFitTheInputsIsAnError) {
   }
 }
 
+TEST(Bert, ChoicesMustAgreeAmongTheInputs) {
+  const std::string message = error_of([] {
+    (*tiny("BertForMultipleChoice_gelu_0"))(
+        {{"input_ids", at::zeros({2, 3, 4}, at::kLong)}, {"attention_mask", at::ones({3, 2, 4}, at::kLong)}});
+  });
+  EXPECT_NE(message.find("make its first axes [2, 3]"), std::string::npos) << message;
+}
+
 TEST(Bert, EmptyBatchesAndSequencesOfOneGiveTheirShapes) {
   const auto model = tiny();
   ForwardArgs none = tokens(0, 3);

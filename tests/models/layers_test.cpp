@@ -87,6 +87,20 @@ TEST(Masks, APreparedMaskIsTakenAsItIs) {
             std::string::npos);
 }
 
+// Nothing is defined for a query that sees no key; what comes out is finite and the same as in the reference.
+TEST(Attention, AQueryWithoutKeysGetsZerosFromSdpaAndTheMeanFromEager) {
+  const at::Tensor query = at::rand({1, 2, 3, 8});
+  const at::Tensor value = at::rand({1, 2, 3, 8});
+  const at::Tensor embeds = at::zeros({1, 3, 16});
+  const auto run = [&](AttentionKind kind) {
+    const at::Tensor mask = create_bidirectional_mask(kind, embeds, at::zeros({1, 3}, at::kLong), 3);
+    return attention(kind, query, query, value, mask, 0.5).output;
+  };
+  EXPECT_TRUE(run(AttentionKind::kSdpa).eq(0).all().item().toBool());
+  const at::Tensor mean = value.mean(2, /*keepdim=*/true).expand({1, 2, 3, 8}).transpose(1, 2).flatten(2);
+  EXPECT_LE(largest_difference(run(AttentionKind::kEager), mean), 1e-6);
+}
+
 // Both ways to attend are the same sum; float32 with scores of size 10 leaves 1e-5.
 TEST(Attention, EagerAndSdpaAgree) {
   const at::Tensor query = at::rand({2, 3, 5, 8});

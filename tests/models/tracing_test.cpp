@@ -2,7 +2,9 @@
 #include "exporters/fake/dispatch_mode.h"
 #include "exporters/fake/fake_tensor.h"
 #include "exporters/fake/infer.h"
+#include "exporters/models/masks.h"
 #include "exporters/models/registry.h"
+#include "exporters/symbolic/sym_node.h"
 #include "tests/models/recorded.h"
 
 #include <set>
@@ -89,6 +91,48 @@ TEST(Tracing, OutputsHaveTheSizesOfTheInputs) {
   const auto ranges = traced.env->range_constraints();
   ASSERT_TRUE(ranges.contains(sequence.str()));
   EXPECT_EQ(ranges.at(sequence.str()).max, 16);
+}
+
+// Given a cache of symbolic length, padding or packed positions, at samples of size 1 too, then a causal mask is
+// [batch, 1, queries, keys] without a guard that fixes a size.
+TEST(Tracing, CausalMasksKeepTheirSizesSymbolic) {
+  for (const int64_t sample : {1, 4}) {
+    const auto env = std::make_shared<ShapeEnv>();
+    const auto fake = [&](std::vector<Expr> sizes, c10::ScalarType dtype) {
+      TensorMeta meta;
+      meta.dtype = dtype;
+      meta.sizes = std::move(sizes);
+      meta.strides = contiguous_strides(meta.sizes);
+      return make_fake(meta, env);
+    };
+    const Expr batch = env->add_axis({"embeds", 0}, sample, Dim::Auto());
+    const Expr queries = env->add_axis({"embeds", 1}, sample, Dim::Auto());
+    const Expr past = env->add_axis({"cache", 2}, 3, Dim::Auto());
+    const at::Tensor embeds = fake({batch, queries, 8}, at::kFloat);
+    const at::Tensor padding = fake({batch, past + queries}, at::kLong);
+    const at::Tensor position_ids = fake({batch, queries}, at::kLong);
+
+    Inference inference(env);
+    const DispatchMode::Scope scope(inference);
+    const auto sizes_of = [&](const CausalMask& causal) {
+      std::string text;
+      for (const Expr& size : meta_of(causal.mask).sizes) {
+        text += env->simplify(size).str() + " ";
+      }
+      return text;
+    };
+    const std::string b = batch.str();
+    const std::string q = queries.str();
+    const std::string keys = (past + queries).str();
+    const auto kind = AttentionKind::kSdpa;
+    EXPECT_EQ(sizes_of(create_causal_mask(kind, embeds, padding, to_sym_int(past, env))),
+              b + " 1 " + q + " " + keys + " ");
+    EXPECT_EQ(sizes_of(create_causal_mask(kind, embeds, {}, to_sym_int(past, env))), "1 1 " + q + " " + keys + " ");
+    EXPECT_EQ(sizes_of(create_causal_mask(kind, embeds, {}, 0, position_ids)), b + " 1 " + q + " " + q + " ");
+    for (const Specialization& frozen : env->specializations()) {
+      ADD_FAILURE() << frozen.str();
+    }
+  }
 }
 
 TEST(Tracing, CompositeOpsAreSeenWholeWithTheirModulePath) {
