@@ -18,26 +18,35 @@ std::string place_of(std::string_view input, int64_t axis) {
   return axis < 0 ? fmt::format("input '{}'", input) : fmt::format("input '{}' axis {}", input, axis);
 }
 
-/// x for `expr` = given, where expr is coefficient * x + constant.
-std::optional<int64_t> solve_linear(const Expr& expr, int64_t given) {
+/// coefficient * symbol + constant
+struct Linear {
   int64_t coefficient = 0;
   int64_t constant = 0;
+};
+
+std::optional<Linear> as_linear(const Expr& expr) {
+  Linear linear;
   for (const Expr::Term& term : expr.terms()) {
     const bool is_symbol =
         term.factors.size() == 1 && term.factors[0].power == 1 && term.factors[0].atom.kind == Expr::AtomKind::kSymbol;
     if (is_symbol) {
-      coefficient = term.coefficient;
+      linear.coefficient = term.coefficient;
     } else if (term.factors.empty()) {
-      constant = term.coefficient;
+      linear.constant = term.coefficient;
     } else {
       return std::nullopt;
     }
   }
+  return linear;
+}
+
+/// The symbol's value when the whole is `given`; nothing when no integer is.
+std::optional<int64_t> solve(const Linear& linear, int64_t given) {
   int64_t rest = 0;
-  if (coefficient == 0 || __builtin_sub_overflow(given, constant, &rest) || rest % coefficient != 0) {
+  if (__builtin_sub_overflow(given, linear.constant, &rest) || rest % linear.coefficient != 0) {
     return std::nullopt;
   }
-  return rest / coefficient;
+  return rest / linear.coefficient;
 }
 
 }  // namespace
@@ -193,14 +202,13 @@ bool SizeCheck::resolve_one(const Pending& pending, Symbols& symbols) const {
   if (index == indices_.end()) {
     return false;
   }
-  const bool linear =
-      solve_linear(partial, 0).has_value() || solve_linear(partial - 1, 0).has_value() || partial.terms().size() <= 2;
-  const auto solution = solve_linear(partial, pending.given);
-  if (!solution) {
-    ensure(!linear, "The size of {} is {}, which is not of the form {}", place_of(pending.input->name, pending.axis),
-           pending.given, pending.expr->str());
+  const std::optional<Linear> linear = as_linear(partial);
+  if (!linear) {
     return false;
   }
+  const std::optional<int64_t> solution = solve(*linear, pending.given);
+  ensure(solution.has_value(), "The size of {} is {}, which is not of the form {}",
+         place_of(pending.input->name, pending.axis), pending.given, pending.expr->str());
   bind_symbol(index->second, {*solution, pending.input->name, pending.axis}, symbols);
   return true;
 }
