@@ -6,6 +6,7 @@
 #include "tests/interpreter/graph_builder.h"
 
 #include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
