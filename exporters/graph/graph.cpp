@@ -14,11 +14,16 @@ std::string last_two_parts(const std::string& module_path, const std::string& so
 
 // Checked before anything changes, so that a refused argument leaves the use lists right.
 void check_takes(const Node& node, const Argument& argument) {
-  ensure(!node.erased(), "{} is erased and takes no arguments", node.describe());
+  if (node.erased()) {
+    fail("{} is erased and takes no arguments", node.describe());
+  }
   argument.for_each_value([&](const Value* value) {
-    ensure(value != nullptr, "{} was given no value for an input", node.describe());
-    ensure(&value->node()->graph() == &node.graph(), "{} was given '{}', a value of another graph", node.describe(),
-           value->name());
+    if (value == nullptr) {
+      fail("{} was given no value for an input", node.describe());
+    }
+    if (&value->node()->graph() != &node.graph()) {
+      fail("{} was given '{}', a value of another graph", node.describe(), value->name());
+    }
   });
 }
 
@@ -78,7 +83,9 @@ void Value::replace_all_uses_with(Value* other) {
 // ── Node ──
 
 void Node::set_arg(size_t i, Argument argument) {
-  ensure(i < args_.size(), "{} has {} positional arguments, there is none at {}", describe(), args_.size(), i);
+  if (i >= args_.size()) {
+    fail("{} has {} positional arguments, there is none at {}", describe(), args_.size(), i);
+  }
   check_takes(*this, argument);
   graph_->drop_uses(this);
   args_[i] = std::move(argument);
@@ -135,7 +142,9 @@ void Node::replace_input(Value* from, Value* to) {
 }
 
 Value* Node::value() const {
-  ensure(outputs_.size() == 1, "{} has {} outputs where one was expected", describe(), outputs_.size());
+  if (outputs_.size() != 1) {
+    fail("{} has {} outputs where one was expected", describe(), outputs_.size());
+  }
   return outputs_[0];
 }
 
@@ -236,8 +245,10 @@ void Graph::erase(Node* node) {
     return;
   }
   auto check = [&](const Value* value) {
-    ensure(!value->has_users(), "{} cannot be erased: '{}' is still used by {}", node->describe(), value->name_,
-           value->has_users() ? value->users_.begin()->second.first->describe() : std::string());
+    if (value->has_users()) {
+      fail("{} cannot be erased: '{}' is still used by {}", node->describe(), value->name_,
+           value->users_.begin()->second.first->describe());
+    }
   };
   for (Value* output : node->outputs_) {
     check(output);
@@ -256,8 +267,9 @@ void Graph::erase(Node* node) {
 
 void Graph::move_before(Node* node, Node* before) {
   ensure(!node->is_output(), "The output node stays at the end of the graph");
-  ensure(!node->erased_ && !before->erased_, "{} cannot be moved before {}: one of them is erased", node->describe(),
-         before->describe());
+  if (node->erased_ || before->erased_) {
+    fail("{} cannot be moved before {}: one of them is erased", node->describe(), before->describe());
+  }
   if (node == before || node->next_ == before) {
     return;
   }

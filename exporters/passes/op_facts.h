@@ -1,0 +1,16 @@
+#pragma once
+
+#include "exporters/graph/graph.h"
+
+namespace exporters {
+
+/// The same arguments always give the same results, and nothing else happens: no mutation, no randomness, no assertion.
+/// Sym ops are; a higher-order op is when its subgraphs are.
+bool is_pure(const Node& node);
+
+/// The op writes to one of its inputs, or it is a higher-order op in whose subgraphs one does.
+bool mutates_inputs(const Node& node);
+/// No op of the graph writes to its inputs.
+bool is_functional(const Graph& graph);
+
+}  // namespace exporters
