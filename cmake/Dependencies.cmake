@@ -10,6 +10,7 @@ find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
 find_package(spdlog REQUIRED)
 find_package(nlohmann_json REQUIRED)
+find_package(ZLIB REQUIRED)
 
 find_package(Torch 2.13 REQUIRED HINTS ${EXPORTERS_DEPS_DIR}/sdk/torch/share/cmake/Torch)
 # libtorch's headers are not ours: their warnings stay out of our -Werror.

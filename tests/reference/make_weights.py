@@ -1,10 +1,13 @@
 """Writes the fixtures of tests/weights with the safetensors package: python make_weights.py [folder]."""
 
+import io
 import json
 import pathlib
 import struct
 import sys
+import zipfile
 
+import numpy as np
 import torch
 from safetensors.torch import save_file
 
@@ -56,10 +59,46 @@ def misaligned():
     (FOLDER / "misaligned.safetensors").write_bytes(struct.pack("<Q", len(header)) + header + data)
 
 
+NUMPY_DTYPES = "?,u1,i1,<u2,<i2,<u4,<i4,<u8,<i8,<f2,<f4,<f8,<c8,<c16,>i4,>f4,>f8,>c8".split(",")
+
+
+def numpy_archive(name, arrays):
+    """As numpy.savez writes it, but for the time stamps: the same file every time."""
+    with zipfile.ZipFile(FOLDER / name, "w", zipfile.ZIP_DEFLATED if "deflated" in name else zipfile.ZIP_STORED) as archive:
+        for key, array in arrays.items():
+            buffer = io.BytesIO()
+            np.lib.format.write_array(buffer, array)
+            info = zipfile.ZipInfo(key + ".npy")
+            info.compress_type = archive.compression
+            with archive.open(info, "w", force_zip64=True) as entry:
+                entry.write(buffer.getvalue())
+
+
+def numpy_files():
+    arrays = {d.replace("<", "").replace(">", "big_").replace("?", "bool"): np.array([[0, 1, 2], [3, 100, 77]]).astype(d) for d in NUMPY_DTYPES}
+    arrays["fortran"] = np.asfortranarray(np.arange(24, dtype=np.float32).reshape(2, 3, 4))
+    arrays["scalar"] = np.array(2.5)
+    arrays["empty"] = np.zeros((0, 4), dtype=np.int64)
+    arrays["long"] = np.zeros(100_000, dtype=np.int32)  # packs at the best ratio that deflate has
+    for name in ["arrays_stored.npz", "arrays_deflated.npz"]:
+        numpy_archive(name, {k: v for k, v in arrays.items() if k != "long" or "deflated" in name})
+    np.save(FOLDER / "array.npy", np.arange(6, dtype=np.float32).reshape(2, 3))
+    np.save(FOLDER / "strings.npy", np.array(["a", "b"]))
+    np.save(FOLDER / "objects.npy", np.array([None, {}], dtype=object), allow_pickle=True)
+    np.save(FOLDER / "records.npy", np.array([(1, 2.0)], dtype=[("x", "i4"), ("y", "f8")]))
+    expected = {}
+    for name, array in arrays.items():
+        flat = array.flatten().astype(np.complex128 if array.dtype.kind == "c" else np.float64)
+        values = flat.view(np.float64).tolist()
+        expected[name] = {"shape": list(array.shape), "values": values if name != "long" else []}
+    (FOLDER / "arrays.json").write_text(json.dumps(expected, indent=1, sort_keys=True) + "\n")
+
+
 def main():
     FOLDER.mkdir(parents=True, exist_ok=True)
     all_dtypes()
     misaligned()
+    numpy_files()
 
 
 if __name__ == "__main__":
