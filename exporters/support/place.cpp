@@ -12,8 +12,11 @@ struct Frame {
 thread_local std::vector<Frame> frames;
 thread_local std::string current_op;
 
-// Only the last two components: a message must not carry the builder's folders.
+// Only the last two components: a message must not carry the builder's folders. Empty for a default-made location.
 std::string short_source(const std::source_location& location) {
+  if (location.line() == 0) {
+    return {};
+  }
   std::string_view file = location.file_name();
   size_t cut = file.rfind('/');
   if (cut != std::string_view::npos && cut > 0) {

@@ -20,6 +20,7 @@ struct Place {
 };
 
 /// Enters a submodule on this thread for the lifetime of the object; scopes nest and their names join with dots.
+/// A default-made `location` says that the source line is not known.
 class ModuleScope {
  public:
   explicit ModuleScope(std::string_view name, std::string_view module_class = {},

@@ -1,0 +1,7 @@
+#include "exporters/support/version.h"
+
+namespace exporters {
+
+std::string_view version() { return EXPORTERS_VERSION; }
+
+}  // namespace exporters
