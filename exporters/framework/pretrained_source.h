@@ -1,0 +1,16 @@
+#pragma once
+
+#include "exporters/framework/exporter.h"
+#include "exporters/models/pretrained.h"
+
+#include <memory>
+
+namespace exporters {
+
+/// A transformers model as something to export. `flags` are forward arguments that are no tensors
+/// (output_hidden_states, use_cache, …): they shape the trace and are no inputs of the program, as in the reference.
+/// `config_json` is the checkpoint's config.json.
+ExportSource export_source(std::shared_ptr<const models::PreTrainedModel> model, std::string config_json,
+                           models::ForwardArgs flags = {});
+
+}  // namespace exporters

@@ -1,0 +1,79 @@
+#include "exporters/framework/target.h"
+
+#include "exporters/framework/exported_model.h"
+#include "exporters/framework/registry.h"
+#include "exporters/models/pretrained.h"
+#include "exporters/support/error.h"
+
+namespace exporters {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+Runnable open_checkpoint(const fs::path& folder, const TargetOptions& options) {
+  ensure(options.component.empty(), "{} is a checkpoint: it has no components", folder.string());
+  models::LoadOptions load;
+  load.task = options.task;
+  std::shared_ptr<const models::PreTrainedModel> model = models::load(folder, load);
+  return [model, flags = options.flags](const NamedInputs& inputs) {
+    models::ForwardArgs args;
+    for (const auto* list : {&inputs, &flags}) {
+      for (const auto& [name, value] : *list) {
+        args.set(name, value);
+      }
+    }
+    return (*model)(args);
+  };
+}
+
+void refuse_checkpoint_options(const fs::path& target, const TargetOptions& options) {
+  if (!options.task.empty() || !options.flags.empty()) {
+    throw Error(target.string() + " is exported already: its task and forward arguments are part of it", {},
+                "Export the checkpoint again with --task or --forward.");
+  }
+}
+
+}  // namespace
+
+TargetKind target_kind(const fs::path& target) {
+  if (fs::is_directory(target)) {
+    if (fs::exists(target / "export.json")) {
+      return TargetKind::kExportFolder;
+    }
+    if (fs::exists(target / "config.json")) {
+      return TargetKind::kCheckpoint;
+    }
+    throw Error(target.string() + " holds neither an export.json nor a config.json", {},
+                "Give an export folder, a checkpoint folder or a program file.");
+  }
+  if (fs::is_regular_file(target)) {
+    return TargetKind::kProgramFile;
+  }
+  throw Error(target.string() + (fs::exists(target) ? " is neither a file nor a folder" : " does not exist"));
+}
+
+Runnable open_target(const fs::path& target, const TargetOptions& options) {
+  const TargetKind kind = target_kind(target);
+  if (kind == TargetKind::kCheckpoint) {
+    return open_checkpoint(target, options);
+  }
+  refuse_checkpoint_options(target, options);
+  std::shared_ptr<ExportedModel> model;
+  if (kind == TargetKind::kExportFolder) {
+    model = std::make_shared<ExportedModel>(ExportedModel::from_pretrained(target));
+  } else {
+    const HfExporter& exporter = exporter_for_file(target);
+    ExportedModel::Components components;
+    components.emplace_back("model", exporter.open_program(target));
+    model = std::make_shared<ExportedModel>(exporter.export_format(), std::move(components));
+  }
+  if (options.component.empty()) {
+    model->component();
+    return [model](const NamedInputs& inputs) { return (*model)(inputs); };
+  }
+  model->component(options.component);
+  return [model, name = options.component](const NamedInputs& inputs) { return model->run(name, inputs); };
+}
+
+}  // namespace exporters

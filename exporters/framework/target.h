@@ -1,0 +1,32 @@
+#pragma once
+
+#include "exporters/graph/pytree.h"
+#include "exporters/trace/trace.h"
+
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace exporters {
+
+/// What a TARGET on the command line is.
+enum class TargetKind { kCheckpoint, kExportFolder, kProgramFile };
+
+/// Throws Error for a path that does not exist or is none of these.
+TargetKind target_kind(const std::filesystem::path& target);
+
+/// Something that can be called: a checkpoint (its model runs eagerly), an export folder, or one program file.
+using Runnable = std::function<PyTree(const NamedInputs&)>;
+
+struct TargetOptions {
+  std::string task;                                   ///< checkpoints
+  std::vector<std::pair<std::string, PyTree>> flags;  ///< checkpoints: forward arguments that are no tensors
+  std::string component;                              ///< export folders with several components
+};
+
+/// Throws Error, also for options that the kind of target does not take.
+Runnable open_target(const std::filesystem::path& target, const TargetOptions& options = {});
+
+}  // namespace exporters

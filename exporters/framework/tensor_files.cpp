@@ -1,0 +1,135 @@
+#include "exporters/framework/tensor_files.h"
+
+#include "exporters/support/error.h"
+#include "exporters/support/json.h"
+#include "exporters/weights/safetensors.h"
+
+#include <ATen/ops/empty.h>
+#include <nlohmann/json.hpp>
+
+namespace exporters {
+namespace {
+
+using nlohmann::json;
+
+bool is_file(const std::string& word, std::string_view suffix) {
+  return word.size() > suffix.size() && word.ends_with(suffix);
+}
+
+std::pair<std::string, std::string> split_assignment(const std::string& word, const char* what) {
+  const size_t equals = word.find('=');
+  if (equals == std::string::npos || equals == 0) {
+    throw Error("'" + word + "' is no " + what, {}, "Write name=value.");
+  }
+  return {word.substr(0, equals), word.substr(equals + 1)};
+}
+
+// Shape and flat numbers of a nested list.
+class NestedList {
+ public:
+  explicit NestedList(const json& value) { walk(value, 0); }
+
+  at::Tensor tensor() const {
+    at::Tensor result = at::empty(shape_, kind_);
+    for (size_t i = 0; i < numbers_.size(); ++i) {
+      const auto at = static_cast<int64_t>(i);
+      if (kind_ == at::kBool) {
+        result.mutable_data_ptr<bool>()[at] = numbers_[i].get<bool>();
+      } else if (kind_ == at::kLong) {
+        result.mutable_data_ptr<int64_t>()[at] = numbers_[i].get<int64_t>();
+      } else {
+        result.mutable_data_ptr<float>()[at] = numbers_[i].get<float>();
+      }
+    }
+    return result;
+  }
+
+ private:
+  void walk(const json& value, size_t depth) {
+    if (!value.is_array()) {
+      ensure(depth == shape_.size() || numbers_.empty(), "the lists have uneven depth");
+      add(value);
+      return;
+    }
+    const auto size = static_cast<int64_t>(value.size());
+    if (depth == shape_.size()) {
+      ensure(numbers_.empty(), "the lists have uneven depth");
+      shape_.push_back(size);
+    }
+    ensure(shape_[depth] == size, "a list of {} elements stands beside one of {}", size, shape_[depth]);
+    for (const json& item : value) {
+      walk(item, depth + 1);
+    }
+  }
+
+  void add(const json& number) {
+    const bool is_bool = number.is_boolean();
+    ensure(is_bool || number.is_number(), "{} is no number", number.dump());
+    const at::ScalarType kind = is_bool ? at::kBool : number.is_number_integer() ? at::kLong : at::kFloat;
+    ensure(numbers_.empty() || (kind == at::kBool) == (kind_ == at::kBool), "numbers and bools are mixed");
+    kind_ = numbers_.empty() || kind == at::kFloat ? kind : kind_;
+    numbers_.push_back(number);
+  }
+
+  std::vector<int64_t> shape_;
+  std::vector<json> numbers_;
+  at::ScalarType kind_ = at::kFloat;
+};
+
+at::Tensor literal(const std::string& name, const std::string& text) {
+  try {
+    return NestedList(parse_json(text, name)).tensor();
+  } catch (const Error& error) {
+    throw error.with_context("input '" + name + "'");
+  }
+}
+
+void set(NamedInputs& inputs, const std::string& name, PyTree value) {
+  for (auto& [known, slot] : inputs) {
+    if (known == name) {
+      slot = std::move(value);
+      return;
+    }
+  }
+  inputs.emplace_back(name, std::move(value));
+}
+
+}  // namespace
+
+NamedInputs read_tensors(const std::vector<std::string>& words) {
+  NamedInputs inputs;
+  for (const std::string& word : words) {
+    if (is_file(word, ".safetensors")) {
+      const auto file = SafetensorsFile::open(word);
+      for (const SafetensorsEntry& entry : file->entries()) {
+        set(inputs, entry.name, file->tensor(entry));
+      }
+    } else {
+      const auto [name, text] = split_assignment(word, "input: neither a .safetensors or .npz file nor name=value");
+      set(inputs, name, literal(name, text));
+    }
+  }
+  return inputs;
+}
+
+std::vector<std::pair<std::string, PyTree>> read_flags(const std::vector<std::string>& words) {
+  std::vector<std::pair<std::string, PyTree>> flags;
+  for (const std::string& word : words) {
+    const auto [name, text] = split_assignment(word, "forward argument");
+    const json value = json::parse(text, nullptr, /*allow_exceptions=*/false);
+    if (value.is_boolean()) {
+      flags.emplace_back(name, PyTree(value.get<bool>()));
+    } else if (value.is_number_integer()) {
+      flags.emplace_back(name, PyTree(value.get<int64_t>()));
+    } else if (value.is_number_float()) {
+      flags.emplace_back(name, PyTree(value.get<double>()));
+    } else if (value.is_null()) {
+      flags.emplace_back(name, PyTree());
+    } else {
+      flags.emplace_back(name, PyTree(text));
+    }
+  }
+  return flags;
+}
+
+}  // namespace exporters

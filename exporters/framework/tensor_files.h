@@ -1,0 +1,19 @@
+#pragma once
+
+#include "exporters/graph/pytree.h"
+#include "exporters/trace/trace.h"
+
+#include <string>
+#include <vector>
+
+namespace exporters {
+
+/// Tensors by name from command-line words: a .safetensors or .npz file with all its tensors, or name=value with a JSON
+/// number, bool or nested list ("input_ids=[[101, 102]]"). Whole numbers give int64, others float32. Later words win.
+/// Throws Error that names the word, for lists of uneven length too.
+NamedInputs read_tensors(const std::vector<std::string>& words);
+
+/// Forward arguments that are no tensors, from name=value: true, false, numbers, null, else a string. Throws Error.
+std::vector<std::pair<std::string, PyTree>> read_flags(const std::vector<std::string>& words);
+
+}  // namespace exporters
