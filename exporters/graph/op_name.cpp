@@ -1,6 +1,7 @@
 #include "exporters/graph/op_name.h"
 
 #include "exporters/graph/graph.h"
+#include "exporters/graph/node_check.h"
 #include "exporters/support/error.h"
 
 #include <fmt/ranges.h>
@@ -156,17 +157,17 @@ c10::OperatorHandle lookup_operator(std::string_view target) {
 std::vector<const Argument*> bind_arguments(const Node& node, const c10::FunctionSchema& schema) {
   const auto& formals = schema.arguments();
   std::vector<const Argument*> bound(formals.size(), nullptr);
-  ensure(node.arg_count() <= formals.size(), "{} has {} positional arguments, its op takes {}", node.describe(),
-         node.arg_count(), formals.size());
+  ensure_at(node, node.arg_count() <= formals.size(), " has {} positional arguments, its op takes {}", node.arg_count(),
+            formals.size());
   for (size_t i = 0; i < node.arg_count(); ++i) {
-    ensure(!formals[i].kwarg_only(), "{} passes '{}' by position, its op takes it by keyword only", node.describe(),
-           formals[i].name());
+    ensure_at(node, !formals[i].kwarg_only(), " passes '{}' by position, its op takes it by keyword only",
+              formals[i].name());
     bound[i] = &node.arg(i);
   }
   for (const auto& [name, argument] : node.kwargs()) {
     const auto index = schema.argumentIndexWithName(name);
-    ensure(index.has_value(), "{} has a keyword argument '{}' that its op does not take", node.describe(), name);
-    ensure(bound[*index] == nullptr, "{} has two values for the argument '{}'", node.describe(), name);
+    ensure_at(node, index.has_value(), " has a keyword argument '{}' that its op does not take", name);
+    ensure_at(node, bound[*index] == nullptr, " has two values for the argument '{}'", name);
     bound[*index] = &argument;
   }
   return bound;

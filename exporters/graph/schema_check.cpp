@@ -1,5 +1,6 @@
 #include "exporters/graph/schema_check.h"
 
+#include "exporters/graph/node_check.h"
 #include "exporters/graph/op_name.h"
 #include "exporters/graph/print.h"
 #include "exporters/graph/sym_op.h"
@@ -122,12 +123,14 @@ bool may_be_output(Kind kind, const c10::Type& type) {
 
 void check_outputs(const Node& node, const c10::FunctionSchema& schema) {
   const auto& returns = schema.returns();
-  ensure(node.outputs().size() == returns.size(), "{} has {} outputs, its op gives {}", node.describe(),
-         node.outputs().size(), returns.size());
+  ensure_at(node, node.outputs().size() == returns.size(), " has {} outputs, its op gives {}", node.outputs().size(),
+            returns.size());
   for (size_t i = 0; i < returns.size(); ++i) {
     const Value& output = *node.output(i);
-    ensure(may_be_output(output.kind(), *returns[i].real_type()), "{} gives a {} in '{}', its op gives a {}",
-           node.describe(), kind_name(output.kind()), output.name(), returns[i].type()->str());
+    if (!may_be_output(output.kind(), *returns[i].real_type())) {
+      fail_at(node, " gives a {} in '{}', its op gives a {}", kind_name(output.kind()), output.name(),
+              returns[i].type()->str());
+    }
   }
 }
 
@@ -139,29 +142,32 @@ void check_dispatched(const Node& node) {
       throw error.with_context(node.describe());
     }
   }();
-  ensure(op.hasSchema(), "{}: the op has no schema", node.describe());
+  ensure_at(node, op.hasSchema(), ": the op has no schema");
   const c10::FunctionSchema& schema = op.schema();
   const std::vector<const Argument*> bound = bind_arguments(node, schema);
   for (size_t i = 0; i < bound.size(); ++i) {
     const c10::Argument& formal = schema.arguments()[i];
     if (bound[i] == nullptr) {
-      ensure(formal.default_value().has_value(), "{} lacks the argument '{}'", node.describe(), formal.name());
+      ensure_at(node, formal.default_value().has_value(), " lacks the argument '{}'", formal.name());
       continue;
     }
-    ensure(matches(*bound[i], *formal.real_type(), formal.N().has_value()), "{} takes {} for '{}', its op takes {}",
-           node.describe(), described(*bound[i]), formal.name(), formal.real_type()->str());
+    if (!matches(*bound[i], *formal.real_type(), formal.N().has_value())) {
+      fail_at(node, " takes {} for '{}', its op takes {}", described(*bound[i]), formal.name(),
+              formal.real_type()->str());
+    }
   }
   check_outputs(node, schema);
 }
 
 void check_sym_op(const Node& node) {
   const auto info = find_sym_op(node.target());
-  ensure(info.has_value(), "{} is no operation on sizes that a program may have", node.describe());
-  ensure(node.kwargs().empty() && node.arg_count() == info->operands, "{} has {} operands instead of {}",
-         node.describe(), node.arg_count() + node.kwargs().size(), info->operands);
+  ensure_at(node, info.has_value(), " is no operation on sizes that a program may have");
+  ensure_at(node, node.kwargs().empty() && node.arg_count() == info->operands, " has {} operands instead of {}",
+            node.arg_count() + node.kwargs().size(), info->operands);
   for (const Argument& argument : node.args()) {
-    ensure(is_float(argument) || is_bool(argument), "{} takes {}, which is no number", node.describe(),
-           described(argument));
+    if (!is_float(argument) && !is_bool(argument)) {
+      fail_at(node, " takes {}, which is no number", described(argument));
+    }
   }
   const Kind result = node.value()->kind();
   using Result = SymOpInfo::Result;
@@ -170,14 +176,14 @@ void check_sym_op(const Node& node) {
                     : info->result == Result::kInt
                         ? result == Kind::kSymInt
                         : result == Kind::kSymInt || result == Kind::kSymFloat || result == Kind::kSymBool;
-  ensure(fits, "{} gives a {}, which its operation does not", node.describe(), kind_name(result));
+  ensure_at(node, fits, " gives a {}, which its operation does not", kind_name(result));
 }
 
 void check_higher_order(const Node& node) {
   const bool has_graph = std::any_of(node.args().begin(), node.args().end(), [](const Argument& argument) {
     return argument.is<GraphArgument>() && argument.as<GraphArgument>().graph != nullptr;
   });
-  ensure(has_graph, "{} is a higher-order op without a subgraph", node.describe());
+  ensure_at(node, has_graph, " is a higher-order op without a subgraph");
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "exporters/graph/exported_program.h"
 #include "exporters/graph/name_pool.h"
+#include "exporters/graph/node_check.h"
 #include "exporters/graph/schema_check.h"
 #include "exporters/support/error.h"
 
@@ -31,12 +32,11 @@ class GraphVerifier {
     bool calls_begun = false;
     const Node* previous = nullptr;
     for (const Node* node = graph_.head_; node != nullptr; node = node->next()) {
-      ensure(node->prev() == previous && !node->erased() && &node->graph() == &graph_, "{} is not linked into its graph",
-             node->describe());
-      ensure(!calls_begun || !node->is_placeholder(), "{} stands after calls; placeholders come first",
-             node->describe());
-      ensure(node->is_output() == (node->next() == nullptr), "{} is not at the end of the graph, or something else is",
-             graph_.output_->describe());
+      ensure_at(*node, node->prev() == previous && !node->erased() && &node->graph() == &graph_,
+                " is not linked into its graph");
+      ensure_at(*node, !calls_begun || !node->is_placeholder(), " stands after calls; placeholders come first");
+      ensure_at(*graph_.output_, node->is_output() == (node->next() == nullptr),
+                " is not at the end of the graph, or something else is");
       calls_begun = calls_begun || !node->is_placeholder();
       previous = node;
       ++count;
@@ -53,13 +53,13 @@ class GraphVerifier {
       check_call(node);
       check_subgraphs(node);
     } else if (node.is_placeholder()) {
-      ensure(node.outputs().size() == 1, "{} has {} outputs", node.describe(), node.outputs().size());
+      ensure_at(node, node.outputs().size() == 1, " has {} outputs", node.outputs().size());
     }
     for (const Value* output : node.outputs()) {
       define(*output, node);
       for (const Value* element : output->elements()) {
-        ensure(element->list() == output && element->is_tensor(), "{}: '{}' is no element of '{}'", node.describe(),
-               element->name(), output->name());
+        ensure_at(node, element->list() == output && element->is_tensor(), ": '{}' is no element of '{}'",
+                  element->name(), output->name());
         define(*element, node);
       }
     }
@@ -67,8 +67,8 @@ class GraphVerifier {
 
   void check_inputs(const Node& node) {
     for (const Value* value : node.inputs()) {
-      ensure(value != nullptr, "{} takes a value that is not there", node.describe());
-      ensure(defined_.contains(value), "{} takes '{}' before it is defined", node.describe(), value->name());
+      ensure_at(node, value != nullptr, " takes a value that is not there");
+      ensure_at(node, defined_.contains(value), " takes '{}' before it is defined", value->name());
       ++uses_[value][node.id()];
     }
   }
@@ -86,17 +86,17 @@ class GraphVerifier {
   }
 
   void check_name(const std::string& name, const Node& node) {
-    ensure(is_identifier(name), "{} has the name '{}', which is not an identifier", node.describe(), name);
-    ensure(names_.insert(name).second, "{} has the name '{}', which something else has too", node.describe(), name);
+    ensure_at(node, is_identifier(name), " has the name '{}', which is not an identifier", name);
+    ensure_at(node, names_.insert(name).second, " has the name '{}', which something else has too", name);
   }
 
   void define(const Value& value, const Node& node) {
-    ensure(value.node() == &node, "{} has an output '{}' of another node", node.describe(), value.name());
+    ensure_at(node, value.node() == &node, " has an output '{}' of another node", value.name());
     if (&value != node.outputs().front() || value.name() != node.name()) {
       check_name(value.name(), node);
     }
-    ensure(graph_.find(value.name()) == &value, "{}: '{}' is not what its graph finds under that name", node.describe(),
-           value.name());
+    ensure_at(node, graph_.find(value.name()) == &value, ": '{}' is not what its graph finds under that name",
+              value.name());
     if (value.is_tensor()) {
       check_meta(value, node);
     }
@@ -105,12 +105,13 @@ class GraphVerifier {
 
   static void check_meta(const Value& value, const Node& node) {
     const TensorMeta& meta = value.meta();
-    ensure(meta.dtype != c10::ScalarType::Undefined, "{}: '{}' has no dtype", node.describe(), value.name());
-    ensure(meta.layout != c10::kStrided || meta.strides.size() == meta.sizes.size(),
-           "{}: '{}' has {} sizes and {} strides", node.describe(), value.name(), meta.sizes.size(),
-           meta.strides.size());
+    ensure_at(node, meta.dtype != c10::ScalarType::Undefined, ": '{}' has no dtype", value.name());
+    ensure_at(node, meta.layout != c10::kStrided || meta.strides.size() == meta.sizes.size(),
+              ": '{}' has {} sizes and {} strides", value.name(), meta.sizes.size(), meta.strides.size());
     for (const Expr& size : meta.sizes) {
-      ensure(size.as_int().value_or(0) >= 0, "{}: '{}' has a size of {}", node.describe(), value.name(), size.str());
+      if (size.as_int().value_or(0) < 0) {
+        fail_at(node, ": '{}' has a size of {}", value.name(), size.str());
+      }
     }
   }
 
@@ -123,8 +124,7 @@ class GraphVerifier {
         const auto found = used->second.find(it->first);
         same = found != used->second.end() && found->second == it->second.second;
       }
-      ensure(same, "{}: the use list of '{}' is not what the graph's nodes take", value->node()->describe(),
-             value->name());
+      ensure_at(*value->node(), same, ": the use list of '{}' is not what the graph's nodes take", value->name());
     }
   }
 
@@ -262,8 +262,8 @@ class ProgramVerifier {
         return;
       }
       for (const Symbol& symbol : expr.free_symbols()) {
-        ensure(program_.range_constraints.contains(symbol.name()), "{}: '{}' depends on {}, which has no range",
-               node.describe(), value.name(), symbol.name());
+        ensure_at(node, program_.range_constraints.contains(symbol.name()), ": '{}' depends on {}, which has no range",
+                  value.name(), symbol.name());
       }
     };
     if (value.is_tensor()) {

@@ -2,6 +2,7 @@
 
 #include "exporters/graph/op_name.h"
 #include "exporters/interpreter/evaluate.h"
+#include "exporters/passes/op_facts.h"
 #include "exporters/support/error.h"
 
 #include <ATen/core/function_schema.h>
@@ -224,6 +225,9 @@ Mutation mutation_of(const Node& node) {
       }
       return special.mutation;
     }
+  }
+  if (updates_statistics(node)) {
+    refuse(node, "it is in training mode and updates running statistics; export the model in evaluation mode");
   }
   const auto& formals = lookup_operator(node.target()).schema().arguments();
   for (size_t i = 0; i < formals.size(); ++i) {

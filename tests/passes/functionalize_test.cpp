@@ -537,6 +537,22 @@ TEST_F(FunctionalizeTest, InputWhoseShapeChangesInPlaceIsRefused) {
   EXPECT_THAT(refusal({x}), AllOf(HasSubstr("'x'"), HasSubstr("aten.unsqueeze_.default")));
 }
 
+TEST_F(FunctionalizeTest, RunningStatisticsOfTrainingAreRefused) {
+  Value* x = input("x", {2, 3});
+  Value* mean = builder.buffer("mean", at::zeros({3}));
+  Value* variance = builder.buffer("variance", at::ones({3}));
+  auto norm = [&](bool training) {
+    return builder.call("aten.batch_norm.default",
+                        {x, Argument(), Argument(), mean, variance, training, 0.1, 1e-5, false});
+  };
+  check({norm(false)});
+  builder = GraphBuilder();
+  x = input("x", {2, 3});
+  mean = builder.buffer("mean", at::zeros({3}));
+  variance = builder.buffer("variance", at::ones({3}));
+  EXPECT_THAT(refusal({norm(true)}), AllOf(HasSubstr("aten.batch_norm.default"), HasSubstr("training mode")));
+}
+
 // Random programs of views and writes on one tensor, against the eager run.
 TEST_F(FunctionalizeTest, RandomProgramsOfViewsAndWrites) {
   for (uint64_t seed = 0; seed < 200; ++seed) {
