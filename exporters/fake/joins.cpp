@@ -137,21 +137,24 @@ void constant_pad(ShapeCall& call) {
   call.returns(formatted(std::move(sizes), self.dtype, self, suggest_memory_format(call.env(), self)));
 }
 
-// Reflection and replication pad the last axes of a tensor that has one or two axes more.
+// Whether the edges of images or volumes are padded, where the result keeps the operand's format.
+bool pads_images(const TensorMeta& self, const std::vector<Expr>& padding) {
+  return self.dim() >= 4 && static_cast<size_t>(self.dim()) == padding.size() / 2 + 2;
+}
+
 void edge_pad(ShapeCall& call) {
   const TensorMeta self = call.meta("self");
-  std::vector<Expr> sizes = padded_sizes(call, self, call.sym_ints("padding"));
-  const bool planes = self.dim() == 4 && call.sym_ints("padding").size() == 4;
-  call.returns(formatted(std::move(sizes), self.dtype, self,
-                         planes ? suggest_memory_format(call.env(), self) : c10::MemoryFormat::Contiguous));
+  const std::vector<Expr> padding = call.sym_ints("padding");
+  call.returns(
+      formatted(padded_sizes(call, self, padding), self.dtype, self,
+                pads_images(self, padding) ? suggest_memory_format(call.env(), self) : c10::MemoryFormat::Contiguous));
 }
 
 void pad(ShapeCall& call) {
   const std::string mode = call.string("mode");
   const TensorMeta self = call.meta("self");
   const std::vector<Expr> padding = call.sym_ints("pad");
-  const bool planes = self.dim() == 4 && padding.size() == 4;
-  const bool follows_format = mode == "constant" || (planes && mode != "circular");
+  const bool follows_format = mode == "constant" || (mode != "circular" && pads_images(self, padding));
   call.returns(formatted(padded_sizes(call, self, padding), self.dtype, self,
                          follows_format ? suggest_memory_format(call.env(), self) : c10::MemoryFormat::Contiguous));
 }
@@ -169,6 +172,23 @@ void flip(ShapeCall& call) {
     wrap_dim(dim, self.dim());
   }
   call.returns(like(call.env(), self));
+}
+
+// Quarter turns are a flip of one axis, seen with the two exchanged.
+void rot90(ShapeCall& call) {
+  const TensorMeta self = call.meta("self");
+  const std::vector<int64_t> dims = call.integers("dims");
+  if (dims.size() != 2) call.refuse("dims must name two axes");
+  const auto a = static_cast<size_t>(wrap_dim(dims[0], self.dim()));
+  const auto b = static_cast<size_t>(wrap_dim(dims[1], self.dim()));
+  if (self.dim() < 2 || a == b) call.refuse("dims must name two different axes");
+  const int64_t turns = ((call.integer("k") % 4) + 4) % 4;
+  TensorMeta result = like(call.env(), self, turns == 0 ? c10::MemoryFormat::Contiguous : c10::MemoryFormat::Preserve);
+  if (turns % 2 == 1) {
+    std::swap(result.sizes[a], result.sizes[b]);
+    std::swap(result.strides[a], result.strides[b]);
+  }
+  call.returns(std::move(result));
 }
 
 // Expanded views of vectors; "xy" exchanges the first two axes.
@@ -214,6 +234,7 @@ constexpr auto kTable = std::to_array<ShapeEntry>({
     {"aten::replication_pad3d", edge_pad},
     {"aten::roll", roll},
     {"aten::flip", flip},
+    {"aten::rot90", rot90},
     {"aten::meshgrid", meshgrid},
 });
 

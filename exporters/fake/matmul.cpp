@@ -131,6 +131,20 @@ void outer(ShapeCall& call) {
   call.returns(dense({a.sizes[0], b.sizes[0]}, promote({call.tensor("self"), call.tensor("vec2")}), a.device));
 }
 
+// Sizes multiply; missing leading axes count as 1.
+void kron(ShapeCall& call) {
+  const TensorMeta a = call.meta("self");
+  const TensorMeta b = call.meta("other");
+  std::vector<Expr> sizes(std::max(a.sizes.size(), b.sizes.size()), 1);
+  for (const TensorMeta* operand : {&a, &b}) {
+    const size_t skip = sizes.size() - operand->sizes.size();
+    for (size_t d = 0; d < operand->sizes.size(); ++d) {
+      sizes[skip + d] = sizes[skip + d] * operand->sizes[d];
+    }
+  }
+  call.returns(dense(std::move(sizes), promote({call.tensor("self"), call.tensor("other")}), a.device));
+}
+
 void addr(ShapeCall& call) {
   require_rank(call, "vec1", 1);
   require_rank(call, "vec2", 1);
@@ -453,23 +467,12 @@ void einsum(ShapeCall& call) {
 }
 
 constexpr auto kTable = std::to_array<ShapeEntry>({
-    {"aten::mm", mm},
-    {"aten::bmm", bmm},
-    {"aten::addmm", addmm},
-    {"aten::baddbmm", baddbmm},
-    {"aten::addbmm", addbmm},
-    {"aten::_int_mm", int_mm},
-    {"aten::mv", mv},
-    {"aten::addmv", addmv},
-    {"aten::dot", dot},
-    {"aten::vdot", vdot},
-    {"aten::inner", inner},
-    {"aten::outer", outer},
-    {"aten::ger", outer},
-    {"aten::addr", addr},
-    {"aten::matmul", matmul},
-    {"aten::linear", linear},
-    {"aten::tensordot", tensordot},
+    {"aten::mm", mm},           {"aten::bmm", bmm},       {"aten::addmm", addmm},
+    {"aten::baddbmm", baddbmm}, {"aten::addbmm", addbmm}, {"aten::_int_mm", int_mm},
+    {"aten::mv", mv},           {"aten::addmv", addmv},   {"aten::dot", dot},
+    {"aten::vdot", vdot},       {"aten::inner", inner},   {"aten::outer", outer},
+    {"aten::ger", outer},       {"aten::kron", kron},     {"aten::addr", addr},
+    {"aten::matmul", matmul},   {"aten::linear", linear}, {"aten::tensordot", tensordot},
     {"aten::einsum", einsum},
 });
 

@@ -267,7 +267,8 @@ void squeeze_dim(ShapeCall& call) {
 void squeeze_dims(ShapeCall& call) {
   const TensorMeta self = call.meta("self");
   std::vector<bool> axes(std::max<size_t>(self.sizes.size(), 1), false);
-  for (const int64_t dim : call.integers("dim")) {
+  const bool one = !call.value("dim").isList();
+  for (const int64_t dim : one ? std::vector{call.integer("dim")} : call.integers("dim")) {
     axes[static_cast<size_t>(wrap_dim(dim, self.dim()))] = true;
   }
   squeeze_axes(call, std::move(axes));
@@ -635,6 +636,8 @@ constexpr auto kTable = std::to_array<ShapeEntry>({
     {"aten::slice.Tensor", slice},
     {"aten::narrow", narrow},
     {"aten::split.Tensor", split},
+    {"aten::unsafe_split.Tensor", split},
+    {"aten::unsafe_split_with_sizes", split_with_sizes},
     {"aten::split.sizes", split_sizes},
     {"aten::split_with_sizes", split_with_sizes},
     {"aten::chunk", chunk},

@@ -211,7 +211,8 @@ class FakeBuilder : public Builder {
   const std::map<std::string, Expr>& symbols_;
 };
 
-void collect_names(const Arg& arg, std::vector<std::string>& names) {
+// The names in an argument; text is an expression unless the schema wants a string.
+void collect_names(const Arg& arg, bool is_text, std::vector<std::string>& names) {
   const auto add = [&](const Expr& expr) {
     for (const Symbol& symbol : expr.free_symbols()) {
       if (std::find(names.begin(), names.end(), symbol.name()) == names.end()) names.push_back(symbol.name());
@@ -220,8 +221,22 @@ void collect_names(const Arg& arg, std::vector<std::string>& names) {
   if (const auto* tensor = std::get_if<TensorArg>(&arg.data)) {
     for (const Expr& size : tensor->sizes()) add(size);
   } else if (const auto* items = std::get_if<Arg::List>(&arg.data)) {
-    for (const Arg& item : *items) collect_names(item, names);
+    for (const Arg& item : *items) collect_names(item, is_text, names);
+  } else if (const auto* text = std::get_if<std::string>(&arg.data); text != nullptr && !is_text) {
+    add(Expr::parse(*text));
   }
+}
+
+std::vector<std::string> names_of(const Case& value, const c10::FunctionSchema& schema) {
+  std::vector<std::string> names;
+  for (size_t i = 0; i < value.args.size(); ++i) {
+    const Arg& arg = value.args[i];
+    const auto index =
+        arg.name.empty() ? std::optional<int>(static_cast<int>(i)) : schema.argumentIndexWithName(arg.name);
+    const bool is_text = index && schema.arguments().at(static_cast<size_t>(*index)).type()->str().starts_with("str");
+    collect_names(arg, is_text, names);
+  }
+  return names;
 }
 
 // ── Sizes to run at ──
@@ -302,6 +317,7 @@ class Run {
       const Dim dim = least_of(value, name) > 1 ? Dim::Auto(least_of(value, name)) : Dim::Auto();
       const Expr symbol = env_->add_axis({name, 0}, samples.at(name), dim);
       symbols_.emplace(name, symbol);
+      first_ranges_.emplace(name, env_->bounds(symbol));
       names_.emplace(symbol.as_symbol().value().name(), name);
     }
   }
@@ -319,6 +335,11 @@ class Run {
       guards.push_back(
           guard.condition.substitute([&](Symbol s) { return std::optional<Expr>(Symbol(names_.at(s.name()))); }).str());
     }
+    for (const auto& [name, symbol] : symbols_) {
+      const Range range = env_->simplify(symbol) == symbol ? env_->bounds(symbol) : Range{};
+      if (range.min > first_ranges_.at(name).min) guards.push_back(fmt::format("{} >= {}", name, range.min));
+      if (range.max < first_ranges_.at(name).max) guards.push_back(fmt::format("{} <= {}", name, range.max));
+    }
     EXPECT_EQ(guards, case_.expected_guards);
     std::vector<std::string> bound;
     for (const auto& [name, symbol] : symbols_) {
@@ -332,6 +353,7 @@ class Run {
     const Valuation valuation = symbols_at(sizes);
     for (const auto& [name, symbol] : symbols_) {
       if (env_->simplify(symbol).evaluate(valuation) != sizes.at(name)) return false;
+      if (!env_->bounds(symbol).contains(sizes.at(name))) return false;
     }
     return std::all_of(env_->guards().begin(), env_->guards().end(),
                        [&](const Guard& guard) { return guard.condition.evaluate(valuation); });
@@ -443,6 +465,7 @@ class Run {
   std::shared_ptr<ShapeEnv> env_;
   std::map<std::string, Expr> symbols_;       // name in the case → symbol
   std::map<std::string, std::string> names_;  // symbol → name in the case
+  std::map<std::string, Range> first_ranges_;
   torch::jit::Stack fake_;
   std::vector<at::Tensor> fake_arguments_;
 };
@@ -476,12 +499,11 @@ void check_with_sample(const Case& value, const c10::OperatorHandle& op, const s
 
 void check_one(const Case& value) {
   SCOPED_TRACE(value.str());
-  std::vector<std::string> names;
-  for (const Arg& arg : value.args) collect_names(arg, names);
   const auto separator = value.op.find('.');
   const auto op = c10::Dispatcher::singleton().findSchema(
       {value.op.substr(0, separator), separator == std::string::npos ? "" : value.op.substr(separator + 1)});
   ASSERT_TRUE(op) << "no op " << value.op;
+  const std::vector<std::string> names = names_of(value, op->schema());
   for (const Sizes& samples : samples_of(value, names)) {
     check_with_sample(value, *op, names, samples);
     if (testing::Test::HasFailure()) return;

@@ -116,7 +116,7 @@ struct Case {
   Case at_least(const std::string& name, int64_t least) const;
   /// The sample of a named size (by default distinct, and 1 in further runs).
   Case sample(const std::string& name, int64_t value) const;
-  /// Guards in terms of the names ("s <= 8", "Eq(b, s)"). Sizes that break them are not run.
+  /// Guards and narrower ranges in terms of the names ("Ne(b, s)", "s <= 8"). Sizes that break them are not run.
   Case guards(std::vector<std::string> conditions) const;
   /// Names that become static at the sample size, or equal to one another.
   Case binds(std::vector<std::string> names) const;

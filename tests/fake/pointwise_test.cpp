@@ -1,17 +1,8 @@
+#include "dtypes.h"
 #include "oracle.h"
 
 namespace exporters::oracle {
 namespace {
-
-constexpr auto kHalf = c10::ScalarType::Half;
-constexpr auto kBFloat16 = c10::ScalarType::BFloat16;
-constexpr auto kFloat = c10::ScalarType::Float;
-constexpr auto kDouble = c10::ScalarType::Double;
-constexpr auto kLong = c10::ScalarType::Long;
-constexpr auto kInt = c10::ScalarType::Int;
-constexpr auto kByte = c10::ScalarType::Byte;
-constexpr auto kBool = c10::ScalarType::Bool;
-constexpr auto kComplex = c10::ScalarType::ComplexFloat;
 
 // One operand of every dtype the op takes; layouts of a 3-D and a 4-D tensor.
 std::vector<Case> unary(const std::vector<std::string>& ops, const std::vector<c10::ScalarType>& dtypes) {
