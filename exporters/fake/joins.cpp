@@ -99,20 +99,6 @@ void tile(ShapeCall& call) {
   returns_repeated(call, std::move(repeats));
 }
 
-void repeat_interleave(ShapeCall& call) {
-  const TensorMeta self = call.meta("self");
-  std::vector<Expr> sizes = self.sizes;
-  size_t axis = 0;
-  if (call.has("dim")) {
-    axis = static_cast<size_t>(call.dim("dim", self.dim()));
-  } else {
-    sizes = {self.numel()};
-  }
-  if (sizes.empty()) call.refuse("a tensor of rank 0 has no axis to repeat along");
-  sizes[axis] = sizes[axis] * call.sym_int("repeats");
-  call.returns(dense(std::move(sizes), self.dtype, self.device));
-}
-
 // ── Padding ──
 
 // Sizes with `padding` (last axis first, a pair each) added.
@@ -140,14 +126,6 @@ void constant_pad(ShapeCall& call) {
 // Whether the edges of images or volumes are padded, where the result keeps the operand's format.
 bool pads_images(const TensorMeta& self, const std::vector<Expr>& padding) {
   return self.dim() >= 4 && static_cast<size_t>(self.dim()) == padding.size() / 2 + 2;
-}
-
-void edge_pad(ShapeCall& call) {
-  const TensorMeta self = call.meta("self");
-  const std::vector<Expr> padding = call.sym_ints("padding");
-  call.returns(
-      formatted(padded_sizes(call, self, padding), self.dtype, self,
-                pads_images(self, padding) ? suggest_memory_format(call.env(), self) : c10::MemoryFormat::Contiguous));
 }
 
 void pad(ShapeCall& call) {
@@ -223,15 +201,8 @@ constexpr auto kTable = std::to_array<ShapeEntry>({
     {"aten::stack", stack},
     {"aten::repeat", repeat},
     {"aten::tile", tile},
-    {"aten::repeat_interleave.self_int", repeat_interleave},
     {"aten::constant_pad_nd", constant_pad},
     {"aten::pad", pad},
-    {"aten::reflection_pad1d", edge_pad},
-    {"aten::reflection_pad2d", edge_pad},
-    {"aten::reflection_pad3d", edge_pad},
-    {"aten::replication_pad1d", edge_pad},
-    {"aten::replication_pad2d", edge_pad},
-    {"aten::replication_pad3d", edge_pad},
     {"aten::roll", roll},
     {"aten::flip", flip},
     {"aten::rot90", rot90},

@@ -641,6 +641,7 @@ constexpr auto kTable = std::to_array<ShapeEntry>({
     {"aten::split.sizes", split_sizes},
     {"aten::split_with_sizes", split_with_sizes},
     {"aten::chunk", chunk},
+    {"aten::unsafe_chunk", chunk},
     {"aten::tensor_split.sections", tensor_split_sections},
     {"aten::tensor_split.indices", tensor_split_indices},
     {"aten::unbind.int", unbind},

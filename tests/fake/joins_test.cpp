@@ -76,8 +76,6 @@ std::vector<Case> pads() {
       Case("aten::pad", {t("b 3 4 8 8"), list(2, 1, 1, 1, 1, 1), "reflect"}).all_layouts(),
       Case("aten::pad", {t("b s 8"), list(2, 1), "circular"}).all_layouts(),
       {"aten::pad", {t("b 3 s w"), list(1, 1, 1, 1), "circular"}},
-      Case("aten::reflection_pad1d", {t("b s 8"), list(2, 1)}).all_layouts(),
-      Case("aten::replication_pad2d", {t("b 3 s w"), list(2, 1, 1, 1)}).all_layouts(),
       Case("aten::constant_pad_nd", {t("b 3"), list(-2, -2)}).refused("removes more than there is"),
       Case("aten::constant_pad_nd", {t("b 3"), list(1)}).refused("does not fit"),
   };

@@ -1,0 +1,42 @@
+#include "exporters/fake/registry.h"
+
+#include "exporters/fake/families.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+namespace exporters {
+namespace {
+
+std::vector<ShapeEntry> built_in() {
+  std::vector<ShapeEntry> entries;
+  for (const auto family : families::all()) {
+    const auto table = family();
+    entries.insert(entries.end(), table.begin(), table.end());
+  }
+  return entries;
+}
+
+TEST(Registry, NoOpStandsInTwoTables) {
+  std::set<std::string> seen;
+  for (const ShapeEntry& entry : built_in()) {
+    EXPECT_TRUE(seen.insert(entry.op).second) << entry.op << " is registered twice";
+  }
+}
+
+TEST(Registry, EveryNameIsAnOpOfThisLibtorch) {
+  std::set<std::string> known;
+  for (const c10::OperatorName& name : c10::Dispatcher::singleton().getAllOpNames()) {
+    known.insert(name.name);
+    if (!name.overload_name.empty()) known.insert(name.name + "." + name.overload_name);
+  }
+  for (const ShapeEntry& entry : built_in()) {
+    EXPECT_TRUE(known.contains(entry.op)) << entry.op;
+  }
+}
+
+}  // namespace
+}  // namespace exporters
