@@ -93,14 +93,16 @@ Bound bound_of(const ShapeCall& call, std::string_view name, int64_t missing) {
   return {whole ? std::optional<Expr>(static_cast<int64_t>(number)) : std::nullopt, number, scalar.isFloatingPoint()};
 }
 
-// ceil((end - start) / step), exact for integers.
-Expr length_of_range(const ShapeCall& call, const Bound& start, const Bound& end, const Bound& step) {
+// ceil((end - start) / step), or the floor of it plus one where the end counts; exact for integers.
+Expr length_of_range(const ShapeCall& call, const Bound& start, const Bound& end, const Bound& step,
+                     bool closed = false) {
   ShapeEnv& env = call.env();
   if (start.integer && end.integer && step.integer) {
     if (env.is_true(eq(*step.integer, 0))) call.refuse("the step is 0");
     const bool up = env.evaluate(gt(*step.integer, 0));
     const Expr distance = up ? *end.integer - *start.integer : *start.integer - *end.integer;
-    const Expr length = env.simplify(ceildiv(distance, up ? *step.integer : -*step.integer));
+    const Expr stride = up ? *step.integer : -*step.integer;
+    const Expr length = env.simplify(closed ? floordiv(distance, stride) + 1 : ceildiv(distance, stride));
     const auto sample = env.hint(length);
     if (sample && *sample < 0) call.refuse("the step leads away from the end");
     return length;
@@ -110,7 +112,8 @@ Expr length_of_range(const ShapeCall& call, const Bound& start, const Bound& end
       call.refuse("a range with both symbolic and fractional bounds", "Scale a range of integers instead.");
     }
   }
-  const double length = std::ceil((end.value - start.value) / step.value);
+  const double steps = (end.value - start.value) / step.value;
+  const double length = closed ? std::floor(steps) + 1 : std::ceil(steps);
   if (!(length >= 0 && length < 0x1p53)) call.refuse("the step leads away from the end");
   return static_cast<int64_t>(length);
 }
@@ -122,6 +125,16 @@ void arange(ShapeCall& call) {
   const bool floating = start.floating || end.floating || step.floating;
   returns_made(call, {length_of_range(call, start, end, step)}, floating ? default_dtype() : ScalarType::Long);
 }
+
+// Both ends belong to it.
+void range(ShapeCall& call) {
+  const Bound step = bound_of(call, "step", 1);
+  const Expr length =
+      length_of_range(call, bound_of(call, "start", 0), bound_of(call, "end", 0), step, /*closed=*/true);
+  returns_made(call, {length}, default_dtype());
+}
+
+void window(ShapeCall& call) { returns_made(call, {call.sym_int("window_length")}, default_dtype()); }
 
 void linspace(ShapeCall& call) { returns_made(call, {call.sym_int("steps")}, default_dtype()); }
 
@@ -191,6 +204,13 @@ constexpr auto kTable = std::to_array<ShapeEntry>({
     {"aten::arange", arange},
     {"aten::linspace", linspace},
     {"aten::logspace", linspace},
+    {"aten::range", range},
+    {"aten::normal.float_float", of_sizes},
+    {"aten::bartlett_window", window},
+    {"aten::blackman_window", window},
+    {"aten::hamming_window", window},
+    {"aten::hann_window", window},
+    {"aten::kaiser_window", window},
     {"aten::tril", triangle},
     {"aten::triu", triangle},
     {"aten::tril_indices", tril_indices},

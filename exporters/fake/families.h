@@ -24,4 +24,7 @@ std::span<const ShapeEntry> resampling();
 std::span<const ShapeEntry> data_sized();
 std::span<const ShapeEntry> data_dependent();
 
+/// All of the above.
+std::span<std::span<const ShapeEntry> (*const)()> all();
+
 }  // namespace exporters::families

@@ -8,6 +8,7 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
+#include <string_view>
 
 namespace exporters {
 namespace {
@@ -88,7 +89,7 @@ class Inference {
 
   void run() {
     make_arguments_fake();
-    if (by_shape_function() || by_functional_form() || by_composite_kernel() || by_meta_kernel()) {
+    if (by_shape_function() || by_functional_form() || by_view() || by_composite_kernel() || by_meta_kernel()) {
       make_results_fake();
       return;
     }
@@ -135,8 +136,25 @@ class Inference {
     (*function)(call);
     ensure(call.results().size() == op_.schema().returns().size(), "the shape function of {} gave {} results, not {}",
            name_of(op_), call.results().size(), op_.schema().returns().size());
-    replace_arguments_by(call.results());
+    replace_arguments_by(written_to_outputs(call.results()));
     return true;
+  }
+
+  // `out=` arguments come back themselves, once the results are known to fit them.
+  std::vector<c10::IValue> written_to_outputs(std::vector<c10::IValue> results) {
+    size_t next = 0;
+    for (size_t i = 0; i < op_.schema().arguments().size(); ++i) {
+      const auto& argument = op_.schema().arguments()[i];
+      const bool is_output =
+          argument.kwarg_only() && argument.alias_info() != nullptr && argument.alias_info()->isWrite();
+      if (!is_output || !arguments()[i].isTensor() || next >= results.size()) {
+        continue;
+      }
+      const at::Tensor& output = arguments()[i].toTensor();
+      require_same_sizes(meta_of(results[next].toTensor()), meta_of(output));
+      results[next++] = output;
+    }
+    return results;
   }
 
   // An in-place op gives its own argument back. Its functional form checks that the operands fit, and tells whether the
@@ -196,6 +214,29 @@ class Inference {
       }
     }
     return inner;
+  }
+
+  // `<view>_copy` gives row-major copies of what the view would show.
+  bool by_view() {
+    static constexpr std::string_view kSuffix = "_copy";
+    c10::OperatorName name = op_.operator_name();
+    if (!name.name.ends_with(kSuffix)) {
+      return false;
+    }
+    name.name.resize(name.name.size() - kSuffix.size());
+    const auto view = c10::Dispatcher::singleton().findSchema(name);
+    if (!view || view->schema().arguments().size() != arguments().size()) {
+      return false;
+    }
+    Stack inner(arguments().begin(), arguments().end());
+    infer(*view, inner, env_);
+    replace_arguments_by({map_tensors(inner.at(0), [&](const at::Tensor& shown) {
+      TensorMeta meta = meta_of(shown);
+      meta.strides = contiguous_strides(meta.sizes);
+      meta.storage_offset = 0;
+      return make_fake(std::move(meta), env_);
+    })});
+    return true;
   }
 
   void require_same_sizes(const TensorMeta& result, const TensorMeta& target) {

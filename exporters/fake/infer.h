@@ -10,7 +10,8 @@
 namespace exporters {
 
 /// Replaces an op's arguments on the stack by fake results, without running it. Tries, in this order: the registered
-/// shape function; for an in-place op, that of its functional form; the op's own composite kernel with shape functions
+/// shape function; for an in-place op, that of its functional form; for a view_copy
+/// op, that of the view; the op's own composite kernel with shape functions
 /// below it; the Meta kernel when every size is a plain number. Throws Error that names the op and says how to register
 /// a shape function. Real tensors among the arguments count by their metadata only.
 void infer(const c10::OperatorHandle& op, torch::jit::Stack& stack, const std::shared_ptr<ShapeEnv>& env);

@@ -74,6 +74,19 @@ void stack(ShapeCall& call) {
   call.returns(dense(std::move(sizes), promote(tensors), metas[0].device));
 }
 
+void block_diag(ShapeCall& call) {
+  const std::vector<at::Tensor> tensors = call.tensors("tensors");
+  Expr rows = 0, columns = 0;
+  for (const at::Tensor& tensor : tensors) {
+    const std::vector<Expr> sizes = meta_of(tensor).sizes;
+    if (sizes.size() > 2) call.refuse("a block has rank " + std::to_string(sizes.size()) + ", not 2 or less");
+    rows = rows + (sizes.size() == 2 ? sizes[0] : Expr(1));
+    columns = columns + (sizes.empty() ? Expr(1) : sizes.back());
+  }
+  if (tensors.empty()) rows = 1;
+  call.returns(dense({rows, columns}, tensors.empty() ? c10::ScalarType::Float : promote(tensors)));
+}
+
 // ── Repeats ──
 
 void returns_repeated(ShapeCall& call, std::vector<Expr> repeats) {
@@ -197,8 +210,8 @@ constexpr auto kTable = std::to_array<ShapeEntry>({
     {"aten::cat", cat},
     {"aten::concat", cat},
     {"aten::concatenate", cat},
-    {"aten::_cat", cat},
     {"aten::stack", stack},
+    {"aten::block_diag", block_diag},
     {"aten::repeat", repeat},
     {"aten::tile", tile},
     {"aten::constant_pad_nd", constant_pad},

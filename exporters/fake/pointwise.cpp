@@ -113,6 +113,22 @@ void masked_fill(ShapeCall& call) {
   call.returns(dense(broadcast_sizes(call.env(), {call.meta("mask"), self}), self.dtype, self.device));
 }
 
+// complex(real, imag), polar(abs, angle)
+void to_complex(ShapeCall& call) {
+  const auto& arguments = call.schema().arguments();
+  const TensorMeta first = call.meta(arguments[0].name());
+  call.returns(elementwise(call.env(), {first, call.meta(arguments[1].name())}, c10::toComplexType(first.dtype)));
+}
+
+// Random numbers around means, which are tensors or not, as the standard deviations are.
+void normal(ShapeCall& call) {
+  std::vector<TensorMeta> operands;
+  for (const std::string_view name : {"mean", "std", "self"}) {
+    if (call.has(name) && call.value(name).isTensor()) operands.push_back(call.meta(name));
+  }
+  call.returns(elementwise(call.env(), operands, operands.front().dtype));
+}
+
 void glu(ShapeCall& call) {
   TensorMeta half = call.meta("self");
   const auto dim = static_cast<size_t>(call.dim("dim", half.dim()));
@@ -350,6 +366,10 @@ constexpr auto kTable = std::to_array<ShapeEntry>({
     {"aten::deg2rad", promoting_to_float},
     {"aten::rad2deg", promoting_to_float},
     {"aten::frexp", frexp},
+    {"aten::mvlgamma", promoting_to_float},
+    {"aten::ldexp.Tensor", promoting_to_float},
+    {"aten::complex", to_complex},
+    {"aten::polar", to_complex},
 
     // Masks
     {"aten::masked_fill", masked_fill},
@@ -375,6 +395,17 @@ constexpr auto kTable = std::to_array<ShapeEntry>({
     {"aten::cauchy_", returns_self},
     {"aten::geometric_", returns_self},
     {"aten::log_normal_", returns_self},
+    {"aten::normal.Tensor_float", normal},
+    {"aten::normal.float_Tensor", normal},
+    {"aten::normal.Tensor_Tensor", normal},
+    {"aten::normal_functional", like_self},
+    {"aten::uniform", like_self},
+    {"aten::random", like_self},
+    {"aten::exponential", like_self},
+    {"aten::cauchy", like_self},
+    {"aten::geometric", like_self},
+    {"aten::log_normal", like_self},
+    {"aten::poisson", like_self},
     {"aten::dropout", dropout},
     {"aten::dropout_", dropout_in_place},
     {"aten::feature_dropout", dropout},

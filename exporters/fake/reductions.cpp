@@ -99,6 +99,19 @@ void norm(ShapeCall& call) {
   call.returns(reduced(call, c10::toRealValueType(dtype)));
 }
 
+// A distance between two tensors, over all elements.
+void dist(ShapeCall& call) {
+  const TensorMeta self = call.meta("self");
+  broadcast_sizes(call.env(), {self, call.meta("other")});
+  call.returns(dense({}, c10::toRealValueType(promote({call.tensor("self"), call.tensor("other")})), self.device));
+}
+
+void trace(ShapeCall& call) {
+  const TensorMeta self = call.meta("self");
+  if (self.dim() != 2) call.refuse("the tensor has rank " + std::to_string(self.dim()) + ", not 2");
+  call.returns(dense({}, summed(self.dtype), self.device));
+}
+
 // ── Along one axis, size kept ──
 
 TensorMeta along(const ShapeCall& call, ScalarType dtype) {
@@ -160,6 +173,9 @@ constexpr auto kTable = std::to_array<ShapeEntry>({
     {"aten::std_mean", spread_and_mean},
     {"aten::norm", norm},
     {"aten::linalg_vector_norm", norm},
+    {"aten::native_norm", norm},
+    {"aten::dist", dist},
+    {"aten::trace", trace},
     {"aten::cumsum", scan},
     {"aten::cumprod", scan},
     {"aten::cummax", scan_with_indices},

@@ -3,22 +3,27 @@
 #include "exporters/fake/families.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <shared_mutex>
 
 namespace exporters {
+
+std::span<std::span<const ShapeEntry> (*const)()> families::all() {
+  static constexpr std::array kFamilies = {
+      pointwise, reductions,    matmul,    views,       joins,   indexing,   advanced_indexing, factories,
+      sorting,   normalization, attention, convolution, pooling, resampling, data_sized,        data_dependent};
+  return kFamilies;
+}
+
 namespace {
 
 class ShapeFunctions {
  public:
   ShapeFunctions() {
-    for (const auto family :
-         {families::pointwise, families::reductions, families::matmul, families::views, families::joins,
-          families::indexing, families::advanced_indexing, families::factories, families::sorting,
-          families::normalization, families::attention, families::convolution, families::pooling, families::resampling,
-          families::data_sized, families::data_dependent}) {
+    for (const auto family : families::all()) {
       for (const ShapeEntry& entry : family()) {
         add(entry.op, entry.function);
       }

@@ -2,6 +2,7 @@
 #include "exporters/fake/layout.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <limits>
 
 // ── Views: other sizes and strides over the same memory ──
@@ -110,11 +111,6 @@ void reshape_as(ShapeCall& call) {
 
 // view that autograd does not track: it shares memory all the same.
 void unsafe_view(ShapeCall& call) { returns_viewed(call, requested_sizes(call, "size")); }
-
-void view_copy(ShapeCall& call) {
-  const TensorMeta self = call.meta("self");
-  call.returns(dense(requested_sizes(call, "size"), self.dtype, self.device));
-}
 
 void view_dtype(ShapeCall& call) {
   TensorMeta self = call.meta("self");
@@ -577,7 +573,25 @@ void diagonal(ShapeCall& call) {
   returns_view(call, std::move(self));
 }
 
+// Elements of the last axis on a diagonal of two new ones; the rest is 0, so this is no view.
+void diag_embed(ShapeCall& call) {
+  TensorMeta self = call.meta("self");
+  const int64_t rank = self.dim() + 1;
+  const int64_t first = wrap_dim(call.integer("dim1"), rank);
+  const int64_t second = wrap_dim(call.integer("dim2"), rank);
+  if (self.sizes.empty() || first == second)
+    call.refuse("a diagonal needs an axis of its own and two different new ones");
+  const Expr size = self.sizes.back() + std::abs(call.integer("offset"));
+  std::vector<Expr> sizes(self.sizes.begin(), self.sizes.end() - 1);
+  for (const int64_t axis : {std::min(first, second), std::max(first, second)}) {
+    sizes.insert(sizes.begin() + axis, size);
+  }
+  call.returns(dense(std::move(sizes), self.dtype, self.device));
+}
+
 void alias(ShapeCall& call) { returns_view(call, call.meta("self")); }
+
+void alias_copy(ShapeCall& call) { call.returns(like(call.env(), call.meta("self"))); }
 
 void returns_self(ShapeCall& call) { call.returns_same(call.tensor("self")); }
 
@@ -612,7 +626,6 @@ constexpr auto kTable = std::to_array<ShapeEntry>({
     {"aten::view", view},
     {"aten::view.dtype", view_dtype},
     {"aten::view_as", view_as},
-    {"aten::view_copy", view_copy},
     {"aten::reshape", reshape},
     {"aten::reshape_as", reshape_as},
     {"aten::_unsafe_view", unsafe_view},
@@ -648,9 +661,11 @@ constexpr auto kTable = std::to_array<ShapeEntry>({
     {"aten::as_strided", as_strided},
     {"aten::unfold", unfold},
     {"aten::diagonal", diagonal},
+    {"aten::diag_embed", diag_embed},
     {"aten::alias", alias},
     {"aten::detach", alias},
     {"aten::lift_fresh", returns_self},
+    {"aten::lift", alias_copy},
     {"aten::requires_grad_", returns_self},
     {"aten::view_as_real", view_as_real},
     {"aten::view_as_complex", view_as_complex},

@@ -26,6 +26,7 @@ std::vector<Case> joins() {
       {"aten::vstack", {list(t("b s"), t("2 s"))}},
       {"aten::dstack", {list(t("b s"), t("b s"))}},
       {"aten::column_stack", {list(t("b"), t("b"))}},
+      {"aten::block_diag", {list(t("s 3"), t("n"), t(""))}},
       {"aten::block_diag", {list(t("2 3"), t("4 5"))}},
   };
 }

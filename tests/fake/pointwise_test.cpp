@@ -213,6 +213,28 @@ std::vector<Case> others() {
       {"aten::masked_fill.Scalar", {ints, t("s").dtype(kBool), 0}},
       {"aten::masked_fill.Tensor", {t("b s"), t("b s").dtype(kBool), t("")}},
       {"aten::masked_fill.Scalar", {t("s"), t("b s").dtype(kBool), 0.0}},
+      // Outputs given by the caller
+      {"aten::add.out", {t("b s"), t("s"), kw("out", t("b s"))}},
+      {"aten::sigmoid.out", {t("b s"), kw("out", t("b s").transposed(0, 1))}},
+      Case("aten::add.out", {t("b s"), t("s"), kw("out", t("s"))}).refused("size of the tensor"),
+      // Distributions
+      {"aten::normal.Tensor_float", {t("b s"), 1.0}},
+      // Composite ones
+      {"aten::isclose", {t("b s"), t("s")}},
+      {"aten::absolute", {t("b s")}},
+      {"aten::negative", {t("b s")}},
+      {"aten::greater.Tensor", {t("b s"), t("s")}},
+      {"aten::not_equal.Scalar", {t("b s"), 0}},
+      {"aten::arctan2", {t("b s"), t("s")}},
+      {"aten::special_expit", {t("b s")}},
+      {"aten::special_xlog1py", {t("b s"), t("s")}},
+      {"aten::fix", {t("b s")}},
+      {"aten::ldexp.Tensor", {t("b s"), ints}},
+      {"aten::mvlgamma", {t("b s").dtype(kLong).values("5", "9"), 2}},
+      {"aten::cosine_similarity", {t("b s 8"), t("b s 8"), -1}},
+      {"aten::pairwise_distance", {t("b 8"), t("b 8")}},
+      {"aten::complex", {t("b s"), t("s")}},
+      {"aten::polar", {t("b s"), t("b s")}},
       // Complex numbers
       {"aten::abs", {t("b s").dtype(kComplex)}},
       {"aten::angle", {t("b s").dtype(kComplex)}},

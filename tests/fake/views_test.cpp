@@ -36,7 +36,6 @@ std::vector<Case> reshapes() {
       {"aten::_unsafe_view", {heads, list("b*s", 24)}},
       {"aten::_reshape_alias", {heads, list("b*s", 24), list(24, 1)}},
       {"aten::view_as", {t("b s 8"), t("b 8 s")}},
-      {"aten::view_copy", {heads.transposed(0, 1), list("b", "s", 4, 6)}},
       // reshape: a view where it can be one, else a copy
       Case("aten::reshape", {heads, list("b", -1, 4, 6)}).all_layouts().view_depends_on_ones(),
       Case("aten::reshape", {heads, list("b", "s*24")}).all_layouts().view_depends_on_ones(),
@@ -191,9 +190,36 @@ std::vector<Case> windows() {
       {"aten::diagonal", {t("b s s"), 0, 1, 2}},
       {"aten::diagonal", {t("b 6 4"), 1, -2, -1}},
       {"aten::diagonal", {t("b 6 4"), -2, 1, 2}},
+      {"aten::diag_embed", {t("b s")}},
+      {"aten::diag_embed", {t("b s 4"), -2, 0, 2}},
+      {"aten::diag", {t("s")}},
+      {"aten::diag", {t("s s"), 1}},
       {"aten::diagonal", {t("s n")}},
   };
 }
+std::vector<Case> copies() {
+  return {
+      {"aten::view_copy", {t("b s 24"), list("b", "s", 4, 6)}},
+      {"aten::transpose_copy.int", {t("b s 8"), 0, 1}},
+      {"aten::permute_copy", {t("b s 8"), list(2, 0, 1)}},
+      {"aten::expand_copy", {t("b 1"), list("b", 4)}},
+      {"aten::select_copy.int", {t("b s 8"), 2, 1}},
+      {"aten::slice_copy.Tensor", {t("b s 8"), 2, 1, 5}},
+      {"aten::unsqueeze_copy", {t("b s"), 1}},
+      {"aten::squeeze_copy.dim", {t("b 1 s"), 1}},
+      {"aten::split_copy.Tensor", {t("b s 10"), 4, 2}},
+      {"aten::split_with_sizes_copy", {t("b s 10"), list(4, 6), 2}},
+      {"aten::unbind_copy.int", {t("b s 3"), 2}},
+      {"aten::diagonal_copy", {t("s n")}},
+      {"aten::unfold_copy", {t("b 9"), 1, 4, 1}},
+      {"aten::as_strided_copy", {t("b s 8"), list("s", 4), list(8, 2), 1}},
+      {"aten::alias_copy", {t("b s").transposed(0, 1)}},
+      {"aten::detach_copy", {t("b s")}},
+      {"aten::t_copy", {t("b s")}},
+  };
+}
+INSTANTIATE_TEST_SUITE_P(ViewCopies, ShapeOracle, testing::ValuesIn(copies()), case_name);
+
 INSTANTIATE_TEST_SUITE_P(Windows, ShapeOracle, testing::ValuesIn(windows()), case_name);
 
 }  // namespace
