@@ -585,8 +585,19 @@ struct ShapeEnv::Impl {
       make_static(symbol, *value, place);
       return;
     }
+    refuse_narrower_dim(symbol, r, place);
     symbol.range = r;
     ++version;
+  }
+
+  // A named Dim is a promise for every size in its range. An open upper end promises nothing.
+  void refuse_narrower_dim(const SymbolInfo& symbol, Range r, const Place& place) const {
+    const bool upper = symbol.range.max != Range::kMax && r.max < symbol.range.max;
+    if (symbol.named() && (upper || r.min > symbol.range.min)) {
+      throw Error(fmt::format("{} is declared with the range {}, but the model takes only {}", describe(symbol),
+                              symbol.range.str(), r.str()),
+                  place.str(), "Declare the range that the model takes, or the axis as Dim::Auto.");
+    }
   }
 
   // After a replacement, earlier guards may say more.

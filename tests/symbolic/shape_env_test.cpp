@@ -227,6 +227,25 @@ TEST(ShapeEnv, NamedDimThatWouldBecomeStaticIsAnErrorWithTheWholeStory) {
   EXPECT_THAT(what, HasSubstr("pooler"));
 }
 
+TEST(ShapeEnv, NamedDimWhoseDeclaredRangeTheModelCannotTakeIsAnError) {
+  ShapeEnv env;
+  const Expr length = env.add_axis({"input_ids", 1}, 8, Dim::named("sequence", 1, 1000));
+  try {
+    env.evaluate(le(length, 512));
+    FAIL() << "the range was narrowed in silence";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("[1, 1000]"));
+    EXPECT_THAT(error.what(), testing::HasSubstr("[1, 512]"));
+  }
+}
+
+TEST(ShapeEnv, NamedDimWithoutAnUpperBoundTakesTheModels) {
+  ShapeEnv env;
+  const Expr length = env.add_axis({"input_ids", 1}, 8, Dim::named("sequence"));
+  EXPECT_TRUE(env.evaluate(le(length, 512)));
+  EXPECT_EQ(env.range_constraints().begin()->second, (Range{1, 512}));
+}
+
 TEST(ShapeEnv, TwoNamedDimsForcedEqualAreAnError) {
   ShapeEnv env;
   const Expr a = env.add_axis({"x", 0}, 4, Dim::named("a"));
