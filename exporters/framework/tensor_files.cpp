@@ -2,6 +2,7 @@
 
 #include "exporters/support/error.h"
 #include "exporters/support/json.h"
+#include "exporters/weights/npz.h"
 #include "exporters/weights/safetensors.h"
 
 #include <ATen/ops/empty.h>
@@ -103,6 +104,10 @@ NamedInputs read_tensors(const std::vector<std::string>& words) {
       const auto file = SafetensorsFile::open(word);
       for (const SafetensorsEntry& entry : file->entries()) {
         set(inputs, entry.name, file->tensor(entry));
+      }
+    } else if (is_file(word, ".npz")) {
+      for (auto& [name, tensor] : load_npz(word)) {
+        set(inputs, name, tensor);
       }
     } else {
       const auto [name, text] = split_assignment(word, "input: neither a .safetensors or .npz file nor name=value");
