@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <source_location>
 #include <string>
 #include <vector>
 
@@ -61,7 +60,7 @@ class Module {
   void buffer(std::string name, at::Tensor& tensor, std::function<at::Tensor()> make);
 
   /// Enters this module: for the lifetime of the result, traced nodes and errors carry its path and class.
-  [[nodiscard]] ModuleScope enter(std::source_location location = std::source_location::current()) const {
+  [[nodiscard]] ModuleScope enter(SourceLocation location = SourceLocation::current()) const {
     return ModuleScope(name_, class_name_, location);
   }
 

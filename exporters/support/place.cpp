@@ -6,18 +6,18 @@ namespace {
 struct Frame {
   std::string path;
   std::string module_class;
-  std::source_location location;
+  SourceLocation location;
 };
 
 thread_local std::vector<Frame> frames;
 thread_local std::string current_op;
 
 // Only the last two components: a message must not carry the builder's folders. Empty for a default-made location.
-std::string short_source(const std::source_location& location) {
-  if (location.line() == 0) {
+std::string short_source(const SourceLocation& location) {
+  if (location.line == 0) {
     return {};
   }
-  std::string_view file = location.file_name();
+  std::string_view file = location.file;
   size_t cut = file.rfind('/');
   if (cut != std::string_view::npos && cut > 0) {
     cut = file.rfind('/', cut - 1);
@@ -25,7 +25,7 @@ std::string short_source(const std::source_location& location) {
   if (cut != std::string_view::npos) {
     file.remove_prefix(cut + 1);
   }
-  return std::string(file) + ":" + std::to_string(location.line());
+  return std::string(file) + ":" + std::to_string(location.line);
 }
 
 }  // namespace
@@ -40,7 +40,7 @@ std::string Place::str() const {
   return text;
 }
 
-ModuleScope::ModuleScope(std::string_view name, std::string_view module_class, std::source_location location) {
+ModuleScope::ModuleScope(std::string_view name, std::string_view module_class, SourceLocation location) {
   std::string path = frames.empty() ? std::string() : frames.back().path;
   if (!path.empty() && !name.empty()) {
     path += '.';

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <source_location>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,12 +19,23 @@ struct Place {
   std::string str() const;
 };
 
+/// A line of source: std::source_location, which clang has from version 15 on only.
+struct SourceLocation {
+  const char* file = "";
+  uint32_t line = 0;
+
+  /// As a default argument: the place of the call.
+  static constexpr SourceLocation current(const char* file = __builtin_FILE(), uint32_t line = __builtin_LINE()) {
+    return {file, line};
+  }
+};
+
 /// Enters a submodule on this thread for the lifetime of the object; scopes nest and their names join with dots.
 /// A default-made `location` says that the source line is not known.
 class ModuleScope {
  public:
   explicit ModuleScope(std::string_view name, std::string_view module_class = {},
-                       std::source_location location = std::source_location::current());
+                       SourceLocation location = SourceLocation::current());
   ~ModuleScope();
   ModuleScope(const ModuleScope&) = delete;
   ModuleScope& operator=(const ModuleScope&) = delete;

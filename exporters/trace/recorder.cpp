@@ -132,7 +132,7 @@ void Recorder::handle(const c10::OperatorHandle& op, Stack& stack) {
   read_arguments(call);
   std::optional<ModuleScope> owner;
   if (current_place().module_path.empty() && !call.module_path.empty()) {
-    owner.emplace(call.module_path, std::string_view(), std::source_location());
+    owner.emplace(call.module_path, std::string_view(), SourceLocation());
   }
   infer_results(call);
   record(call);
