@@ -22,7 +22,14 @@ ScalarType dtype_of(const at::Scalar& scalar) {
   return scalar.isBoolean() || scalar.isSymBool() ? ScalarType::Bool : ScalarType::Long;
 }
 
+void require_strided(const ShapeCall& call) {
+  if (call.has("layout") && call.value("layout").toLayout() != c10::kStrided) {
+    call.refuse("layout " + c10::str(call.value("layout").toLayout()) + " is not supported", "Make a strided tensor.");
+  }
+}
+
 void returns_made(ShapeCall& call, std::vector<Expr> sizes, ScalarType dtype_by_default) {
+  require_strided(call);
   TensorMeta made = dense(std::move(sizes), call.dtype().value_or(dtype_by_default), device_of(call));
   for (const Expr& size : made.sizes) {
     const auto sample = call.env().hint(size);
@@ -49,6 +56,7 @@ void eye(ShapeCall& call) {
 }
 
 void empty_strided(ShapeCall& call) {
+  require_strided(call);
   TensorMeta made = dense(call.sym_ints("size"), call.dtype().value_or(default_dtype()), device_of(call));
   made.strides = call.sym_ints("stride");
   if (made.strides.size() != made.sizes.size()) call.refuse("as many strides as sizes are needed");
@@ -56,6 +64,7 @@ void empty_strided(ShapeCall& call) {
 }
 
 void empty_permuted(ShapeCall& call) {
+  require_strided(call);
   TensorMeta made = dense(call.sym_ints("size"), call.dtype().value_or(default_dtype()), device_of(call));
   const std::vector<int64_t> order = call.integers("physical_layout");
   if (order.size() != made.sizes.size()) call.refuse("physical_layout does not name every axis");
@@ -174,6 +183,7 @@ void triu_indices(ShapeCall& call) {
 // ── Like another tensor ──
 
 void like_self(ShapeCall& call) {
+  require_strided(call);
   TensorMeta made = like(call.env(), call.meta("self"), call.memory_format());
   made.dtype = call.dtype().value_or(made.dtype);
   made.device = call.device().value_or(made.device);
@@ -181,6 +191,7 @@ void like_self(ShapeCall& call) {
 }
 
 void new_of_sizes(ShapeCall& call) {
+  require_strided(call);
   const TensorMeta self = call.meta("self");
   TensorMeta made =
       dense(call.sym_ints("size"), call.dtype().value_or(self.dtype), call.device().value_or(self.device));

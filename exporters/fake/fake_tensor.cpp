@@ -1,5 +1,6 @@
 #include "exporters/fake/fake_tensor.h"
 
+#include "exporters/fake/layout.h"
 #include "exporters/support/error.h"
 #include "exporters/symbolic/sym_node.h"
 
@@ -34,6 +35,19 @@ class FakeTensorImpl : public c10::TensorImpl {
         sym_strides_(to_sym_ints(meta_.strides, env_)) {
     set_custom_sizes_strides(SizesStridesPolicy::CustomSizes);
     set_custom_device(true);
+  }
+
+  // What detaching and Tensor::data() make: the same kind of tensor over the same storage.
+  c10::intrusive_ptr<TensorImpl> shallow_copy_and_detach(const c10::VariableVersion& version,
+                                                         bool allow_metadata_change) const override {
+    auto copy = c10::make_intrusive<FakeTensorImpl>(meta_, env_, storage_);
+    copy->set_version_counter(version);
+    copy->set_allow_tensor_metadata_change(allow_metadata_change);
+    return copy;
+  }
+  c10::intrusive_ptr<TensorImpl> shallow_copy_and_detach(c10::VariableVersion&& version,
+                                                         bool allow_metadata_change) const override {
+    return shallow_copy_and_detach(version, allow_metadata_change);
   }
 
   const TensorMeta& meta() const { return meta_; }
@@ -72,11 +86,9 @@ class FakeTensorImpl : public c10::TensorImpl {
   c10::SymBool sym_is_contiguous_custom(at::MemoryFormat format) const override {
     return exporters::is_contiguous(meta_, *env_, format);
   }
-  c10::SymBool sym_is_non_overlapping_and_dense_custom() const override {
-    return exporters::is_contiguous(meta_, *env_);
-  }
+  c10::SymBool sym_is_non_overlapping_and_dense_custom() const override { return is_dense(*env_, meta_); }
   bool is_strides_like_custom(at::MemoryFormat format) const override {
-    return format != at::MemoryFormat::Contiguous && exporters::is_contiguous(meta_, *env_, format);
+    return format != at::MemoryFormat::Contiguous && suggest_memory_format(*env_, meta_) == format;
   }
 
  private:

@@ -2,6 +2,7 @@
 
 #include "exporters/fake/dispatch_mode.h"
 #include "exporters/fake/registry.h"
+#include "exporters/fake/shape_call.h"
 #include "exporters/support/error.h"
 
 #include <ATen/ops/empty_strided.h>
@@ -151,7 +152,7 @@ class Inference {
         continue;
       }
       const at::Tensor& output = arguments()[i].toTensor();
-      require_same_sizes(meta_of(results[next].toTensor()), meta_of(output));
+      require_fits(meta_of(results[next].toTensor()), meta_of(output));
       results[next++] = output;
     }
     return results;
@@ -171,7 +172,7 @@ class Inference {
     const at::Tensor target = arguments()[*self].toTensor();
     Stack inner = arguments_for(*functional);
     infer(*functional, inner, env_);
-    require_same_sizes(meta_of(inner.at(0).toTensor()), meta_of(target));
+    require_fits(meta_of(inner.at(0).toTensor()), meta_of(target));
     replace_arguments_by({target});
     return true;
   }
@@ -239,10 +240,16 @@ class Inference {
     return true;
   }
 
-  void require_same_sizes(const TensorMeta& result, const TensorMeta& target) {
+  void require_fits(const TensorMeta& result, const TensorMeta& target) {
+    if (!c10::canCast(result.dtype, target.dtype)) {
+      refuse(op_,
+             std::string("a result of ") + c10::toString(result.dtype) + " cannot be written to a tensor of " +
+                 c10::toString(target.dtype),
+             "Use the op without '_'.");
+    }
     bool same = result.sizes.size() == target.sizes.size();
     for (size_t d = 0; same && d < result.sizes.size(); ++d) {
-      same = env_->evaluate(eq(result.sizes[d], target.sizes[d]));
+      same = holds(*env_, eq(result.sizes[d], target.sizes[d]));
     }
     if (!same) {
       refuse(op_, "the result does not have the size of the tensor it is written to", "Use the op without '_'.");

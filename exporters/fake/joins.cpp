@@ -33,7 +33,7 @@ void require_same_but(const ShapeCall& call, const TensorMeta& first, const Tens
     call.refuse("tensors of rank " + std::to_string(first.dim()) + " and " + std::to_string(other.dim()) + " meet");
   }
   for (size_t d = 0; d < first.sizes.size(); ++d) {
-    if (d != axis && !call.env().evaluate(eq(first.sizes[d], other.sizes[d]))) {
+    if (d != axis && !holds(call.env(), eq(first.sizes[d], other.sizes[d]))) {
       call.refuse("sizes " + first.sizes[d].str() + " and " + other.sizes[d].str() + " of axis " + std::to_string(d) +
                   " differ");
     }

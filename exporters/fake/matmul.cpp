@@ -10,7 +10,7 @@ namespace {
 
 // Sizes that the op needs equal (a batch or an inner axis, never broadcast).
 Expr same_size(const ShapeCall& call, const Expr& a, const Expr& b, const char* what) {
-  if (!call.env().evaluate(eq(a, b))) {
+  if (!holds(call.env(), eq(a, b))) {
     call.refuse(std::string(what) + " " + a.str() + " and " + b.str() + " differ");
   }
   return call.env().simplify(a);
@@ -57,7 +57,7 @@ void returns_sum(ShapeCall& call, const std::vector<Expr>& sizes, const TensorMe
   const std::vector<Expr> together = broadcast_sizes(call.env(), {added, product});
   bool fits = together.size() == sizes.size();
   for (size_t d = 0; fits && d < sizes.size(); ++d) {
-    fits = call.env().evaluate(eq(together[d], sizes[d]));
+    fits = holds(call.env(), eq(together[d], sizes[d]));
   }
   if (!fits) {
     call.refuse("the added tensor does not broadcast to the product");
@@ -194,6 +194,22 @@ void linear(ShapeCall& call) {
     }
   }
   returns_product(call, std::move(sizes), input);
+}
+
+// Distances of each row of one to each row of the other.
+void cdist(ShapeCall& call) {
+  const TensorMeta left = call.meta("x1");
+  TensorMeta right = call.meta("x2");
+  if (left.dim() < 2 || right.dim() < 2) call.refuse("both operands need at least two axes");
+  std::swap(right.sizes[right.sizes.size() - 1], right.sizes[right.sizes.size() - 2]);
+  returns_product(call, matmul_sizes(call, left, right), left);
+}
+
+void cross(ShapeCall& call) {
+  const TensorMeta self = call.meta("self");
+  std::vector<Expr> sizes = broadcast_sizes(call.env(), {self, call.meta("other")});
+  call.dim("dim", static_cast<int64_t>(sizes.size()));
+  call.returns(dense(std::move(sizes), promote({call.tensor("self"), call.tensor("other")}), self.device));
 }
 
 // ── tensordot ──
@@ -467,12 +483,27 @@ void einsum(ShapeCall& call) {
 }
 
 constexpr auto kTable = std::to_array<ShapeEntry>({
-    {"aten::mm", mm},           {"aten::bmm", bmm},       {"aten::addmm", addmm},
-    {"aten::baddbmm", baddbmm}, {"aten::addbmm", addbmm}, {"aten::_int_mm", int_mm},
-    {"aten::mv", mv},           {"aten::addmv", addmv},   {"aten::dot", dot},
-    {"aten::vdot", vdot},       {"aten::inner", inner},   {"aten::outer", outer},
-    {"aten::ger", outer},       {"aten::kron", kron},     {"aten::addr", addr},
-    {"aten::matmul", matmul},   {"aten::linear", linear}, {"aten::tensordot", tensordot},
+    {"aten::mm", mm},
+    {"aten::bmm", bmm},
+    {"aten::addmm", addmm},
+    {"aten::baddbmm", baddbmm},
+    {"aten::addbmm", addbmm},
+    {"aten::_int_mm", int_mm},
+    {"aten::mv", mv},
+    {"aten::addmv", addmv},
+    {"aten::dot", dot},
+    {"aten::vdot", vdot},
+    {"aten::inner", inner},
+    {"aten::outer", outer},
+    {"aten::ger", outer},
+    {"aten::kron", kron},
+    {"aten::addr", addr},
+    {"aten::matmul", matmul},
+    {"aten::linear", linear},
+    {"aten::cdist", cdist},
+    {"aten::_cdist_forward", cdist},
+    {"aten::linalg_cross", cross},
+    {"aten::tensordot", tensordot},
     {"aten::einsum", einsum},
 });
 

@@ -120,6 +120,13 @@ void to_complex(ShapeCall& call) {
   call.returns(elementwise(call.env(), {first, call.meta(arguments[1].name())}, c10::toComplexType(first.dtype)));
 }
 
+// Which elements are among the others.
+void is_in(ShapeCall& call) {
+  const bool one = !call.value("elements").isTensor();
+  const TensorMeta elements = one ? TensorMeta{} : call.meta("elements");
+  call.returns(dense(elements.sizes, ScalarType::Bool, elements.device));
+}
+
 // Random numbers around means, which are tensors or not, as the standard deviations are.
 void normal(ShapeCall& call) {
   std::vector<TensorMeta> operands;
@@ -133,7 +140,7 @@ void glu(ShapeCall& call) {
   TensorMeta half = call.meta("self");
   const auto dim = static_cast<size_t>(call.dim("dim", half.dim()));
   const Expr size = half.sizes.empty() ? Expr(1) : half.sizes[dim];
-  if (half.sizes.empty() || !call.env().evaluate(eq(mod(size, 2), 0))) {
+  if (half.sizes.empty() || !holds(call.env(), eq(mod(size, 2), 0))) {
     call.refuse("glu halves an axis, but its size is " + size.str());
   }
   half.sizes[dim] = call.env().simplify(floordiv(size, 2));
@@ -171,7 +178,7 @@ void require_fits(const ShapeCall& call, const TensorMeta& target, const TensorM
   const std::vector<Expr> sizes = broadcast_sizes(call.env(), {target, source});
   bool same = sizes.size() == target.sizes.size();
   for (size_t d = 0; same && d < sizes.size(); ++d) {
-    same = call.env().evaluate(eq(sizes[d], target.sizes[d]));
+    same = holds(call.env(), eq(sizes[d], target.sizes[d]));
   }
   if (!same) {
     call.refuse("the source does not fit the tensor it is copied to");
@@ -276,6 +283,9 @@ constexpr auto kTable = std::to_array<ShapeEntry>({
     {"aten::isposinf", to_bool},
     {"aten::isneginf", to_bool},
     {"aten::signbit", to_bool},
+    {"aten::isin.Tensor_Tensor", is_in},
+    {"aten::isin.Tensor_Scalar", is_in},
+    {"aten::isin.Scalar_Tensor", is_in},
     {"aten::bitwise_and", promoting},
     {"aten::bitwise_or", promoting},
     {"aten::bitwise_xor", promoting},

@@ -112,6 +112,34 @@ void trace(ShapeCall& call) {
   call.returns(dense({}, summed(self.dtype), self.device));
 }
 
+// ── Losses ──
+
+// Elementwise, or one number: the mean or sum that `reduction` (at::Reduction) asks for.
+void loss(ShapeCall& call) {
+  std::vector<TensorMeta> operands{call.meta("self"), call.meta("target")};
+  if (call.has("weight")) operands.push_back(call.meta("weight"));
+  if (call.has("pos_weight")) operands.push_back(call.meta("pos_weight"));
+  TensorMeta each = elementwise(call.env(), operands, promote({call.tensor("self"), call.tensor("target")}));
+  call.returns(call.integer("reduction") == 0 ? std::move(each) : dense({}, each.dtype, each.device));
+}
+
+// Scores [N, C] or [C] and one class for each row.
+void nll_loss(ShapeCall& call) {
+  const TensorMeta self = call.meta("self");
+  if (self.dim() != 1 && self.dim() != 2) call.refuse("the scores have rank " + std::to_string(self.dim()));
+  std::vector<Expr> sizes;
+  if (self.dim() == 2) {
+    sizes.push_back(self.sizes[0]);
+    const TensorMeta target = call.meta("target");
+    if (target.dim() != 1 || !holds(call.env(), eq(target.sizes[0], self.sizes[0]))) {
+      call.refuse("there is not one target for each row of scores");
+    }
+  }
+  const bool each = call.integer("reduction") == 0;
+  call.returns(dense(each ? sizes : std::vector<Expr>{}, self.dtype, self.device));
+  call.returns(dense({}, self.dtype, self.device));
+}
+
 // ── Along one axis, size kept ──
 
 TensorMeta along(const ShapeCall& call, ScalarType dtype) {
@@ -128,6 +156,14 @@ void scan_with_indices(ShapeCall& call) {
 }
 
 void scan_to_floating(ShapeCall& call) { call.returns(along(call, exporters::to_floating(call.meta("self").dtype))); }
+
+void multinomial(ShapeCall& call) {
+  const TensorMeta self = call.meta("self");
+  if (self.dim() != 1 && self.dim() != 2) call.refuse("the weights have rank " + std::to_string(self.dim()));
+  std::vector<Expr> sizes = self.sizes;
+  sizes.back() = call.sym_int("num_samples");
+  call.returns(dense(std::move(sizes), ScalarType::Long, self.device));
+}
 
 void softmax(ShapeCall& call) {
   const ScalarType dtype = call.dtype().value_or(call.meta("self").dtype);
@@ -173,6 +209,13 @@ constexpr auto kTable = std::to_array<ShapeEntry>({
     {"aten::std_mean", spread_and_mean},
     {"aten::norm", norm},
     {"aten::linalg_vector_norm", norm},
+    {"aten::mse_loss", loss},
+    {"aten::smooth_l1_loss", loss},
+    {"aten::huber_loss", loss},
+    {"aten::binary_cross_entropy", loss},
+    {"aten::binary_cross_entropy_with_logits", loss},
+    {"aten::nll_loss_forward", nll_loss},
+    {"aten::multinomial", multinomial},
     {"aten::native_norm", norm},
     {"aten::dist", dist},
     {"aten::trace", trace},

@@ -167,6 +167,17 @@ int64_t wrap_dim(int64_t dim, int64_t rank) {
   return dim < 0 ? dim + limit : dim;
 }
 
+bool holds(ShapeEnv& env, const BoolExpr& condition) {
+  const std::vector<Symbol> symbols = condition.free_symbols();
+  const bool depends_on_data =
+      std::any_of(symbols.begin(), symbols.end(), [](Symbol symbol) { return Expr(symbol).has_unbacked(); });
+  if (!depends_on_data || env.statically(condition)) {
+    return env.evaluate(condition);
+  }
+  env.require(condition);
+  return true;
+}
+
 std::vector<Expr> broadcast_sizes(ShapeEnv& env, c10::ArrayRef<TensorMeta> operands) {
   size_t rank = 0;
   for (const TensorMeta& operand : operands) {

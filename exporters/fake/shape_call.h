@@ -87,6 +87,10 @@ TensorMeta dense(std::vector<Expr> sizes, c10::ScalarType dtype, c10::Device dev
 /// An axis brought into [0, rank); rank 0 counts as 1. Throws Error when outside.
 int64_t wrap_dim(int64_t dim, int64_t rank);
 
+/// A condition that the op itself checks. Where it is about sizes that depend on data it becomes an assertion of the
+/// program and counts as true.
+bool holds(ShapeEnv& env, const BoolExpr& condition);
+
 /// Sizes of a broadcast, with the ShapeEnv's rules.
 std::vector<Expr> broadcast_sizes(ShapeEnv& env, c10::ArrayRef<TensorMeta> operands);
 

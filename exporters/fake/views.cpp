@@ -54,14 +54,14 @@ std::vector<Expr> resolve_sizes(const ShapeCall& call, const std::vector<Expr>& 
   }
   const auto mismatch = [&] { call.refuse("sizes " + to_string(want) + " don't fit a tensor of " + to_string(have)); };
   if (!open) {
-    if (!env.evaluate(eq(known, numel))) mismatch();
+    if (!holds(env, eq(known, numel))) mismatch();
     return want;
   }
   if (env.is_true(eq(known, 0))) {
     call.refuse("-1 in " + to_string(want) + " could be any size: there are no elements");
   }
   const Expr quotient = env.simplify(floordiv(numel, known));
-  if (!env.is_true(eq(quotient * known, numel)) && !env.evaluate(eq(mod(numel, known), 0))) mismatch();
+  if (!env.is_true(eq(quotient * known, numel)) && !holds(env, eq(mod(numel, known), 0))) mismatch();
   want[*open] = env.simplify(quotient);
   return want;
 }
@@ -275,6 +275,11 @@ void refuse_in_place(ShapeCall& call) {
   call.refuse("changes the sizes of a tensor in place", "Use the op without '_'.");
 }
 
+// Whether a position is negative. One that depends on data is asserted not to be.
+bool counts_from_end(ShapeEnv& env, const Expr& position) {
+  return position.has_unbacked() ? !holds(env, ge(position, 0)) : env.evaluate(lt(position, 0));
+}
+
 void select(ShapeCall& call) {
   TensorMeta self = call.meta("self");
   const auto axis = static_cast<int64_t>(axis_of(call, "dim", self));
@@ -286,7 +291,7 @@ void select(ShapeCall& call) {
   if (sample && sample_size && (*sample < -*sample_size || *sample >= *sample_size)) {
     call.refuse("index " + index.str() + " is outside axis " + std::to_string(axis) + " of size " + size.str());
   }
-  if (call.env().evaluate(lt(index, 0))) {
+  if (counts_from_end(call.env(), index)) {
     index = index + size;
   }
   self.storage_offset = self.storage_offset + index * self.strides[static_cast<size_t>(axis)];
@@ -297,9 +302,8 @@ void select(ShapeCall& call) {
 
 // ── expand ──
 
-void returns_expanded(ShapeCall& call, const std::vector<Expr>& want) {
+TensorMeta expanded(const ShapeCall& call, const TensorMeta& self, const std::vector<Expr>& want) {
   ShapeEnv& env = call.env();
-  const TensorMeta self = call.meta("self");
   if (want.size() < self.sizes.size()) {
     call.refuse("a tensor of rank " + std::to_string(self.dim()) + " cannot be expanded to " + to_string(want));
   }
@@ -307,14 +311,10 @@ void returns_expanded(ShapeCall& call, const std::vector<Expr>& want) {
   const size_t skip = want.size() - self.sizes.size();
   result.sizes = want;
   result.strides.assign(want.size(), 0);
-  for (size_t d = 0; d < want.size(); ++d) {
-    if (d < skip) {
-      if (want[d] == Expr(-1)) call.refuse("-1 stands for an axis that the tensor does not have");
-      continue;
-    }
+  for (size_t d = skip; d < want.size(); ++d) {
     const Expr& have = self.sizes[d - skip];
     const Expr size = want[d] == Expr(-1) ? have : env.broadcast(have, want[d]);
-    if (want[d] != Expr(-1) && !env.evaluate(eq(size, want[d]))) {
+    if (want[d] != Expr(-1) && !holds(env, eq(size, want[d]))) {
       call.refuse("axis " + std::to_string(d - skip) + " of size " + have.str() + " cannot be expanded to " +
                   want[d].str());
     }
@@ -322,13 +322,29 @@ void returns_expanded(ShapeCall& call, const std::vector<Expr>& want) {
     result.sizes[d] = env.simplify(size);
     result.strides[d] = repeats ? Expr(0) : self.strides[d - skip];
   }
-  // A new leading axis of size 1 has the stride of a row-major one, not 0.
-  for (size_t d = skip; d-- > 0;) {
-    if (env.is_true(eq(result.sizes[d], 1)) && d + 1 < want.size()) {
-      result.strides[d] = result.sizes[d + 1] * result.strides[d + 1];
-    }
+  for (size_t d = 0; d < skip; ++d) {
+    if (want[d] == Expr(-1)) call.refuse("-1 stands for an axis that the tensor does not have");
   }
-  returns_view(call, std::move(result));
+  return result;
+}
+
+void returns_expanded(ShapeCall& call, const std::vector<Expr>& want) {
+  returns_view(call, expanded(call, call.meta("self"), want));
+}
+
+void broadcast_tensors(ShapeCall& call) {
+  const std::vector<at::Tensor> tensors = call.tensors("tensors");
+  std::vector<TensorMeta> metas;
+  for (const at::Tensor& tensor : tensors) {
+    metas.push_back(meta_of(tensor));
+  }
+  const std::vector<Expr> sizes = broadcast_sizes(call.env(), metas);
+  std::vector<at::Tensor> results;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const bool stays = meta_of(tensors[i]).sizes == sizes;
+    results.push_back(stays ? tensors[i] : make_fake(expanded(call, metas[i], sizes), call.shared_env(), tensors[i]));
+  }
+  call.returns_value(results);
 }
 
 void expand(ShapeCall& call) { returns_expanded(call, call.sym_ints("size")); }
@@ -356,9 +372,7 @@ Expr clamp_to(ShapeEnv& env, const Expr& value, const Expr& low, const Expr& hig
 
 Expr bound_of(ShapeEnv& env, const Expr& bound, const Expr& size) {
   if (bound == Expr(kToTheEnd)) return size;
-  const auto known = env.statically(lt(bound, 0));
-  const bool from_end = known ? *known : !bound.has_unbacked() && env.evaluate(lt(bound, 0));
-  return clamp_to(env, from_end ? bound + size : bound, 0, size);
+  return clamp_to(env, counts_from_end(env, bound) ? bound + size : bound, 0, size);
 }
 
 TensorMeta sliced(ShapeEnv& env, TensorMeta meta, size_t axis, const Expr& start, const Expr& end, const Expr& step) {
@@ -401,7 +415,7 @@ void narrow(ShapeCall& call) {
   const TensorMeta self = call.meta("self");
   const size_t axis = axis_of(call, "dim", self);
   Expr start = call.sym_int("start");
-  if (call.env().evaluate(lt(start, 0))) start = start + self.sizes[axis];
+  if (counts_from_end(call.env(), start)) start = start + self.sizes[axis];
   returns_view(call, narrowed(call, self, axis, start, call.sym_int("length")));
 }
 
@@ -459,7 +473,7 @@ void split_with_sizes_named(ShapeCall& call, std::string_view name) {
   for (const Expr& length : lengths) {
     sum = sum + length;
   }
-  if (!call.env().evaluate(eq(sum, self.sizes[axis]))) {
+  if (!holds(call.env(), eq(sum, self.sizes[axis]))) {
     call.refuse("the parts " + to_string(lengths) + " don't make up the size " + self.sizes[axis].str());
   }
   returns_parts(call, axis, lengths);
@@ -646,6 +660,7 @@ constexpr auto kTable = std::to_array<ShapeEntry>({
     {"aten::select.int", select},
     {"aten::expand", expand},
     {"aten::expand_as", expand_as},
+    {"aten::broadcast_tensors", broadcast_tensors},
     {"aten::slice.Tensor", slice},
     {"aten::narrow", narrow},
     {"aten::split.Tensor", split},

@@ -21,6 +21,8 @@ std::vector<Case> products() {
       {"aten::outer", {t("s"), t("n").dtype(kLong)}},
       {"aten::ger", {t("s"), t("n")}},
       {"aten::addr", {t("s n"), t("s"), t("n")}},
+      {"aten::cdist", {t("b s 8"), t("b n 8")}},
+      {"aten::linalg_cross", {t("b 3"), t("1 3")}},
       {"aten::_int_mm", {t("s 8").dtype(c10::ScalarType::Char), t("8 16").dtype(c10::ScalarType::Char)}},
       Case("aten::mm", {t("s 8"), t("7 n")}).refused("inner sizes 8 and 7 differ"),
       Case("aten::mm", {t("s 8"), t("8 n").dtype(kHalf)}).refused("dtypes Float and Half differ"),

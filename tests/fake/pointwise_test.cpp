@@ -233,6 +233,8 @@ std::vector<Case> others() {
       {"aten::mvlgamma", {t("b s").dtype(kLong).values("5", "9"), 2}},
       {"aten::cosine_similarity", {t("b s 8"), t("b s 8"), -1}},
       {"aten::pairwise_distance", {t("b 8"), t("b 8")}},
+      {"aten::isin.Tensor_Tensor", {t("b s").transposed(0, 1), t("n")}},
+      {"aten::isin.Tensor_Scalar", {ints, 2}},
       {"aten::complex", {t("b s"), t("s")}},
       {"aten::polar", {t("b s"), t("b s")}},
       // Complex numbers
@@ -288,6 +290,7 @@ std::vector<Case> copies() {
       {"aten::bernoulli_.float", {t("b s"), 0.5}},
       {"aten::bernoulli.p", {t("b s").expanded(0), 0.5}},
       Case("aten::add_.Tensor", {t("s"), t("b s").dtype(kFloat)}).refused("size of the tensor"),
+      Case("aten::add_.Tensor", {t("b s").dtype(kLong), t("b s")}).refused("cannot be written to a tensor of Long"),
       // Dropout
       {"aten::dropout", {t("b s").transposed(0, 1), 0.1, false}},
       {"aten::dropout", {t("b s").transposed(0, 1), 0.1, true}},

@@ -152,5 +152,20 @@ std::vector<Case> scans() {
 }
 INSTANTIATE_TEST_SUITE_P(Scans, ShapeOracle, testing::ValuesIn(scans()), case_name);
 
+std::vector<Case> losses() {
+  std::vector<Case> cases;
+  for (const int reduction : {0, 1, 2}) {
+    cases.push_back({"aten::mse_loss", {t("b s").transposed(0, 1), t("b s"), reduction}});
+    cases.push_back({"aten::smooth_l1_loss", {t("b s"), t("b s"), reduction}});
+    cases.push_back({"aten::huber_loss", {t("b s"), t("b s"), reduction}});
+    cases.push_back({"aten::l1_loss", {t("b s"), t("b s"), reduction}});
+    cases.push_back({"aten::binary_cross_entropy_with_logits", {t("b s"), t("b s"), none, none, reduction}});
+    cases.push_back({"aten::nll_loss_nd", {t("b 4"), t("b").dtype(kLong).values("0", "4"), none, reduction}});
+    cases.push_back({"aten::cross_entropy_loss", {t("b 4"), t("b").dtype(kLong).values("0", "4"), none, reduction}});
+  }
+  return cases;
+}
+INSTANTIATE_TEST_SUITE_P(Losses, ShapeOracle, testing::ValuesIn(losses()), case_name);
+
 }  // namespace
 }  // namespace exporters::oracle
