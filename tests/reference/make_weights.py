@@ -48,15 +48,21 @@ def all_dtypes():
     (FOLDER / "all_dtypes.json").write_text(json.dumps(expected, indent=1, sort_keys=True) + "\n")
 
 
+def write_raw(name, header, data, shift=0):
+    """A file as the package would not write it, its header `shift` bytes longer than a multiple of eight."""
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8 + shift)
+    (FOLDER / name).write_bytes(struct.pack("<Q", len(text)) + text + data)
+
+
 def misaligned():
-    """The package reads tensors at any address: here floats that begin one byte behind a multiple of four."""
-    data = struct.pack("<B3f", 7, 1.0, 2.0, 3.0)
-    header = json.dumps({
-        "byte": {"dtype": "U8", "shape": [1], "data_offsets": [0, 1]},
-        "floats": {"dtype": "F32", "shape": [3], "data_offsets": [1, 13]},
-    }).encode()  # fmt: skip
-    header += b" " * (-len(header) % 8)
-    (FOLDER / "misaligned.safetensors").write_bytes(struct.pack("<Q", len(header)) + header + data)
+    """Floats one byte behind a multiple of four: in the data, and because of the header's length alone."""
+    floats = struct.pack("<3f", 1.0, 2.0, 3.0)
+    write_raw("misaligned.safetensors",
+              {"byte": {"dtype": "U8", "shape": [1], "data_offsets": [0, 1]},
+               "floats": {"dtype": "F32", "shape": [3], "data_offsets": [1, 13]}}, b"\7" + floats)
+    write_raw("odd_header.safetensors",
+              {"floats": {"dtype": "F32", "shape": [3], "data_offsets": [0, 12]}}, floats, shift=1)
 
 
 NUMPY_DTYPES = "?,u1,i1,<u2,<i2,<u4,<i4,<u8,<i8,<f2,<f4,<f8,<c8,<c16,>i4,>f4,>f8,>c8".split(",")

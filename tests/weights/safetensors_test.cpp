@@ -98,13 +98,22 @@ TEST(SafetensorsFileTest, TensorsAtOddAddressesAreCopiedAndSaid) {
   std::vector<std::string> messages;
   set_log_sink([&](LogLevel, std::string_view text) { messages.emplace_back(text); });
 
-  std::shared_ptr<const SafetensorsFile> file = SafetensorsFile::open(kData / "misaligned.safetensors");
+  std::shared_ptr<const SafetensorsFile> file = SafetensorsFile::open(kData / "odd_header.safetensors");
   at::Tensor tensor = file->tensor("floats");
   set_log_sink({});
 
   EXPECT_THAT(values(tensor), ElementsAre(1, 2, 3));
   EXPECT_EQ(reinterpret_cast<uintptr_t>(tensor.const_data_ptr()) % 4, 0u);
-  EXPECT_THAT(messages, ElementsAre(HasSubstr("misaligned.safetensors")));
+  EXPECT_THAT(messages, ElementsAre(HasSubstr("odd_header.safetensors")));
+}
+
+TEST(SafetensorsFileTest, MisalignedOffsetsAreRefused) {
+  try {
+    SafetensorsFile::open(kData / "misaligned.safetensors");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("'floats' begins at the misaligned offset 1"));
+  }
 }
 
 TEST(SafetensorsFileTest, AnUnknownNameGetsNearOnes) {
