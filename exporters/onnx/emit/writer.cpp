@@ -68,15 +68,20 @@ void write_value_info(pbf_writer& out, const OnnxValueInfo& info) {
   if (!info.dims) {
     return;
   }
-  pbf_writer shape(tensor, 2);
+  // A nested writer leaves out empty messages, which here mean something: rank 0, and an unknown size.
+  std::string shape_bytes;
+  pbf_writer shape(shape_bytes);
   for (const OnnxDim& dim : *info.dims) {
-    pbf_writer entry(shape, 1);
+    std::string entry_bytes;
+    pbf_writer entry(entry_bytes);
     if (const auto* number = std::get_if<int64_t>(&dim)) {
       entry.add_int64(1, *number);
     } else if (const auto* name = std::get_if<std::string>(&dim)) {
       entry.add_string(2, *name);
     }
+    shape.add_message(1, entry_bytes);
   }
+  tensor.add_message(2, shape_bytes);
 }
 
 void write_graph(pbf_writer& out, const OnnxGraph& graph);

@@ -1,0 +1,368 @@
+#include "exporters/onnx/convert.h"
+
+#include "exporters/support/error.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <unordered_map>
+#include <unordered_set>
+
+namespace exporters::onnx {
+namespace {
+
+// Integers over sizes have no nodes: their expressions are computed where they are used.
+bool is_size_arithmetic(const Node& node) {
+  const auto& outputs = node.outputs();
+  const bool integers = !outputs.empty() && std::all_of(outputs.begin(), outputs.end(), [](const Value* output) {
+    return output->kind() == Value::Kind::kSymInt;
+  });
+  return integers && !node.is_call("aten.item.default") && !node.is_call("aten._local_scalar_dense.default");
+}
+
+// Functional ops without used results, assertions among them, leave no trace. What declares a symbol stays.
+bool is_dead(const Node& node) {
+  const auto& outputs = node.outputs();
+  const auto used = [](const Value* value) { return value->has_users() || value->kind() == Value::Kind::kSymInt; };
+  return std::none_of(outputs.begin(), outputs.end(), [&](const Value* output) {
+    return used(output) || std::any_of(output->elements().begin(), output->elements().end(), used);
+  });
+}
+
+bool needs_translation(const Node& node) {
+  return node.kind() == Node::Kind::kCall && !is_dead(node) && !is_size_arithmetic(node);
+}
+
+std::string module_path(const Node& node) {
+  const std::string& path = node.module_stack().empty() ? node.place().module_path : node.module_stack().back().path;
+  return path.empty() ? "the root module" : path;
+}
+
+// ── Names of inputs and outputs ──
+
+bool is_user(const InputSpec& spec) { return spec.kind == InputSpec::Kind::kUserInput; }
+
+class InterfaceNames {
+ public:
+  explicit InterfaceNames(const ExportedProgram& program) {
+    for (const LeafInfo& leaf : program.input_leaves()) {
+      inputs_[leaf.placeholder] = leaf.path;
+    }
+    for (const LeafInfo& leaf : program.output_leaves()) {
+      output_paths_.push_back(leaf.path);
+    }
+    for (const auto& [placeholder, path] : inputs_) {
+      input_paths_.insert(path);
+    }
+    for (const std::string& path : output_paths_) {
+      if (input_paths_.contains(path)) {
+        shared_.insert(path);
+      }
+    }
+  }
+
+  std::string input_path(const std::string& placeholder) const {
+    const auto found = inputs_.find(placeholder);
+    return found == inputs_.end() || found->second.empty() ? placeholder : found->second;
+  }
+  std::string input(const std::string& placeholder) const {
+    const std::string path = input_path(placeholder);
+    return shared_.contains(path) ? "input." + path : path;
+  }
+  /// `index` counts user outputs.
+  std::string output(size_t index) const {
+    const std::string path = index < output_paths_.size() ? output_paths_[index] : std::to_string(index);
+    if (path.empty()) {
+      return "output";
+    }
+    if (std::isdigit(static_cast<unsigned char>(path[0])) != 0) {
+      return "output." + path;  // a tuple's items
+    }
+    return shared_.contains(path) ? "output." + path : path;
+  }
+
+ private:
+  std::unordered_map<std::string, std::string> inputs_;  // placeholder → path
+  std::vector<std::string> output_paths_;
+  std::set<std::string> input_paths_;
+  std::set<std::string> shared_;
+};
+
+// ── Names of axes ──
+
+class AxisNames {
+ public:
+  AxisNames(const ExportedProgram& program, const OnnxOptions& options, const InterfaceNames& names) {
+    for (const auto& [symbol, name] : program.dim_names) {
+      take(symbol, name, symbol);
+    }
+    for (const InputSpec& spec : program.signature.inputs) {
+      if (!is_user(spec)) {
+        continue;
+      }
+      const std::string path = names.input_path(spec.name);
+      const auto wanted = options.axis_names.find(path);
+      const Value* value = program.graph->find(spec.name);
+      if (wanted != options.axis_names.end() && value != nullptr && value->is_tensor()) {
+        name_axes(value->meta().sizes, path, wanted->second);
+      }
+    }
+  }
+
+  OnnxDim dim(const Expr& expr) const {
+    if (const auto number = expr.as_int()) {
+      return *number;
+    }
+    const Expr renamed = expr.substitute([&](Symbol symbol) -> std::optional<Expr> {
+      const auto name = names_.find(symbol.name());
+      return name == names_.end() ? std::nullopt : std::optional<Expr>(Expr(Symbol(name->second)));
+    });
+    return renamed.str();
+  }
+
+ private:
+  void name_axes(const Sizes& sizes, const std::string& path, const std::map<int64_t, std::string>& wanted) {
+    for (const auto& [axis, name] : wanted) {
+      const bool there = axis >= 0 && axis < static_cast<int64_t>(sizes.size());
+      const auto symbol = there ? sizes[static_cast<size_t>(axis)].as_symbol() : std::nullopt;
+      if (symbol) {
+        take(symbol->name(), name, path + "_" + name);
+      }
+    }
+  }
+
+  // Two symbols never share a name: equal names mean equal sizes.
+  void take(const std::string& symbol, const std::string& name, const std::string& otherwise) {
+    if (names_.contains(symbol)) {
+      return;
+    }
+    std::string free = taken_.contains(name) ? otherwise : name;
+    std::replace(free.begin(), free.end(), '.', '_');
+    if (taken_.insert(free).second) {
+      names_[symbol] = free;
+    }
+  }
+
+  std::map<std::string, std::string> names_;  // symbol → name
+  std::set<std::string> taken_;
+};
+
+// ── The conversion ──
+
+class Converter {
+ public:
+  Converter(const ExportedProgram& program, const OnnxOptions& options)
+      : program_(program),
+        options_(options),
+        names_(program),
+        axes_(program, options, names_),
+        context_(program, options.opset) {}
+
+  OnnxModel run() {
+    refuse_state_updates();
+    refuse_missing_translations();
+    add_inputs();
+    translate_nodes();
+    add_outputs();
+    remove_dead_nodes();
+    return finish();
+  }
+
+ private:
+  void refuse_state_updates() const;
+  void refuse_missing_translations() const;
+  void add_inputs();
+  void translate_nodes();
+  void translate(const Node& node);
+  void add_outputs();
+  void add_output(const Value* value, const std::string& name);
+  void remove_dead_nodes();
+  OnnxModel finish();
+  OnnxValueInfo info(const std::string& name, const Value* value) const;
+
+  const ExportedProgram& program_;
+  const OnnxOptions& options_;
+  InterfaceNames names_;
+  AxisNames axes_;
+  TranslationContext context_;
+  std::unordered_map<std::string, std::string> renamed_;  // inner name → output name
+};
+
+void Converter::refuse_state_updates() const {
+  for (const OutputSpec& output : program_.signature.outputs) {
+    if (output.kind == OutputSpec::Kind::kBufferMutation || output.kind == OutputSpec::Kind::kParameterMutation) {
+      throw Error(
+          fmt::format("the forward updates '{}', and an ONNX graph has no state to keep the update in", output.target),
+          "ONNX conversion",
+          "Call eval() on the module, or return the new value as an output and pass it in as an input.");
+    }
+  }
+}
+
+void Converter::refuse_missing_translations() const {
+  std::map<std::string, std::set<std::string>> missing;  // op → module paths
+  for (const Node& node : *program_.graph) {
+    if (needs_translation(node) && find_onnx_translation(node.target(), options_.opset) == nullptr) {
+      missing[node.target()].insert(module_path(node));
+    }
+  }
+  if (missing.empty()) {
+    return;
+  }
+  std::vector<std::string> lines;
+  for (const auto& [op, paths] : missing) {
+    lines.push_back(fmt::format("{} (in {})", op, fmt::join(paths, ", ")));
+  }
+  throw Error(fmt::format("no ONNX translation at opset {} for {}", options_.opset, fmt::join(lines, "; ")),
+              "ONNX conversion", "Register one with register_onnx_translation(op, opset, function).");
+}
+
+OnnxValueInfo Converter::info(const std::string& name, const Value* value) const {
+  OnnxValueInfo info;
+  info.name = name;
+  info.dims.emplace();
+  if (!value->is_tensor()) {
+    info.dtype = value->kind() == Value::Kind::kSymInt    ? OnnxType::kInt64
+                 : value->kind() == Value::Kind::kSymBool ? OnnxType::kBool
+                                                          : OnnxType::kDouble;
+    return info;
+  }
+  info.dtype = onnx_type(value->meta().dtype);
+  for (const Expr& size : value->meta().sizes) {
+    info.dims->push_back(axes_.dim(size));
+  }
+  return info;
+}
+
+void Converter::add_inputs() {
+  for (const InputSpec& spec : program_.signature.inputs) {
+    const Value* value = program_.graph->find(spec.name);
+    if (!is_user(spec) || value == nullptr) {
+      continue;
+    }
+    const std::string name = names_.input(spec.name);
+    context_.reserve_name(name);
+    context_.graph().inputs.push_back(info(name, value));
+    if (value->is_tensor()) {
+      context_.bind(value, {name, value->meta().dtype});
+    } else if (value->kind() == Value::Kind::kSymInt) {
+      if (const auto symbol = value->sym().as_symbol()) {
+        context_.declare_symbol(*symbol, {name, c10::kLong});
+      }
+    }
+  }
+  for (size_t i = 0; i < program_.signature.outputs.size(); ++i) {
+    context_.reserve_name(names_.output(i));
+  }
+}
+
+void Converter::translate_nodes() {
+  for (const Node& node : *program_.graph) {
+    if (!needs_translation(node)) {
+      continue;
+    }
+    context_.enter(&node);
+    try {
+      translate(node);
+    } catch (const Error& error) {
+      if (!error.where().empty()) {
+        throw;
+      }
+      throw error.with_context(node.describe());
+    }
+  }
+  context_.enter(nullptr);
+}
+
+void Converter::translate(const Node& node) {
+  const OnnxTranslation& function = *find_onnx_translation(node.target(), options_.opset);
+  const OnnxValues results = function(context_, OpCall(context_, node));
+  const bool is_list = node.outputs().size() == 1 && node.output()->kind() == Value::Kind::kTensorList;
+  const std::vector<Value*>& outputs = is_list ? node.output()->elements() : node.outputs();
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const Value* output = outputs[i];
+    if (i >= results.size()) {
+      ensure(!output->has_users(), "its output {} has no ONNX counterpart", i);
+      continue;
+    }
+    context_.bind(output, output->is_tensor() ? context_.cast(results[i], output->meta().dtype) : results[i]);
+  }
+}
+
+void Converter::add_outputs() {
+  size_t index = 0;
+  for (const OutputSpec& spec : program_.signature.outputs) {
+    if (spec.kind != OutputSpec::Kind::kUserOutput && spec.kind != OutputSpec::Kind::kLossOutput) {
+      continue;
+    }
+    const std::string name = names_.output(index++);
+    if (spec.argument.is_value()) {
+      add_output(spec.argument.value(), name);
+    }
+  }
+}
+
+// An inner value made by a node takes the output's name; what is an input, an initializer or already an output goes
+// through Identity.
+void Converter::add_output(const Value* value, const std::string& name) {
+  OnnxValue inner = value->kind() == Value::Kind::kSymInt ? context_.size_scalar(value->sym()) : context_.value(value);
+  OnnxGraph& graph = context_.graph();
+  if (context_.producer(inner) == nullptr || renamed_.contains(inner.name)) {
+    graph.nodes.push_back({context_.unique_name("output/" + name), "Identity", "", {inner.name}, {name}, {}});
+  } else {
+    renamed_[inner.name] = name;
+  }
+  graph.outputs.push_back(info(name, value));
+}
+
+void Converter::remove_dead_nodes() {
+  OnnxGraph& graph = context_.graph();
+  for (OnnxNode& node : graph.nodes) {
+    for (auto* names : {&node.inputs, &node.outputs}) {
+      for (std::string& name : *names) {
+        const auto renamed = renamed_.find(name);
+        if (renamed != renamed_.end()) {
+          name = renamed->second;
+        }
+      }
+    }
+  }
+  std::unordered_set<std::string> used;
+  for (const OnnxValueInfo& output : graph.outputs) {
+    used.insert(output.name);
+  }
+  std::vector<OnnxNode> live;
+  for (auto node = graph.nodes.rbegin(); node != graph.nodes.rend(); ++node) {
+    if (std::any_of(node->outputs.begin(), node->outputs.end(),
+                    [&](const auto& name) { return used.contains(name); })) {
+      used.insert(node->inputs.begin(), node->inputs.end());
+      live.push_back(std::move(*node));
+    }
+  }
+  std::reverse(live.begin(), live.end());
+  graph.nodes = std::move(live);
+  std::erase_if(graph.initializers, [&](const OnnxTensor& tensor) { return !used.contains(tensor.name); });
+}
+
+OnnxModel Converter::finish() {
+  OnnxModel model;
+  model.ir_version = ir_version_for_opset(options_.opset);
+  model.opsets = {{"", options_.opset}};
+  model.producer_name = "exporters.cpp";
+  model.producer_version = options_.producer_version;
+  if (!program_.module_class.empty()) {
+    model.metadata.emplace_back("module_class", program_.module_class);
+  }
+  model.graph = std::move(context_.graph());
+  return model;
+}
+
+}  // namespace
+
+OnnxModel to_onnx(const ExportedProgram& program, const OnnxOptions& options) {
+  ir_version_for_opset(options.opset);
+  return Converter(program, options).run();
+}
+
+}  // namespace exporters::onnx

@@ -1,0 +1,208 @@
+// Reading by index or mask.
+#include "exporters/onnx/translations/table.h"
+
+#include <algorithm>
+
+namespace exporters::onnx {
+namespace {
+
+using Context = TranslationContext;
+
+OnnxValues aten_embedding(Context& context, const OpCall& call) {
+  return {context.emit("Gather", {call.tensor("weight"), call.tensor("indices")})};
+}
+
+OnnxValues aten_index_select(Context& context, const OpCall& call) {
+  const TensorMeta& meta = call.meta("self");
+  if (meta.dim() == 0) {
+    return {call.tensor("self")};
+  }
+  const OnnxValue index = context.reshape(call.tensor("index"), call.meta("index").sizes, {call.meta("index").numel()});
+  return {context.emit("Gather", {call.tensor("self"), index}, {{"axis", call.dim("dim", meta.dim())}})};
+}
+
+OnnxValues aten_gather(Context& context, const OpCall& call) {
+  const TensorMeta& meta = call.meta("self");
+  if (meta.dim() == 0) {
+    return {context.expand(call.tensor("self"), {}, call.result().sizes)};
+  }
+  return {context.emit("GatherElements", {call.tensor("self"), call.tensor("index")},
+                       {{"axis", call.dim("dim", meta.dim())}})};
+}
+
+OnnxValues aten_take(Context& context, const OpCall& call) {
+  const TensorMeta& meta = call.meta("self");
+  const OnnxValue flat = context.reshape(call.tensor("self"), meta.sizes, {meta.numel()});
+  return {context.emit("Gather", {flat, call.tensor("index")})};
+}
+
+OnnxValues aten_take_along_dim(Context& context, const OpCall& call) {
+  const TensorMeta& meta = call.meta("self");
+  const TensorMeta& index = call.meta("indices");
+  if (!call.has("dim")) {
+    const OnnxValue flat = context.reshape(call.tensor("self"), meta.sizes, {meta.numel()});
+    return {context.emit("Gather", {flat, context.reshape(call.tensor("indices"), index.sizes, {index.numel()})})};
+  }
+  const size_t axis = static_cast<size_t>(call.dim("dim", meta.dim()));
+  Sizes data_sizes = call.result().sizes;  // broadcast except along the axis
+  data_sizes[axis] = meta.sizes[axis];
+  const OnnxValue data = context.expand(call.tensor("self"), meta.sizes, data_sizes);
+  const OnnxValue indices = context.expand(call.tensor("indices"), index.sizes, call.result().sizes);
+  return {context.emit("GatherElements", {data, indices}, {{"axis", static_cast<int64_t>(axis)}})};
+}
+
+// ── x[i, :, j, mask] ──
+
+// One int64 tensor for an axis.
+struct AxisIndex {
+  int64_t axis;
+  OnnxValue index;
+  int64_t rank;
+};
+
+// A bool mask of rank r stands for r axes and becomes r vectors of coordinates.
+std::vector<AxisIndex> axis_indices(Context& context, const OpCall& call) {
+  std::vector<AxisIndex> result;
+  const OnnxValues tensors = call.tensors("indices");
+  const auto metas = call.metas("indices");
+  int64_t axis = 0;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (!tensors[i].present()) {
+      ++axis;
+      continue;
+    }
+    if (metas[i]->dtype != c10::kBool && metas[i]->dtype != c10::kByte) {
+      result.push_back({axis++, context.cast(tensors[i], c10::kLong), metas[i]->dim()});
+      continue;
+    }
+    const OnnxValue coordinates = context.emit("NonZero", {context.cast(tensors[i], c10::kBool)});
+    for (int64_t row = 0; row < metas[i]->dim(); ++row) {
+      result.push_back({axis++, context.emit("Gather", {coordinates, context.constant(row)}, {{"axis", 0}}), 1});
+    }
+    if (metas[i]->dim() == 0) {
+      call.refuse("a 0-d mask as an index is not supported");
+    }
+  }
+  return result;
+}
+
+// The indices broadcast against each other, one beside the other along a last axis.
+OnnxValue stacked(Context& context, const std::vector<AxisIndex>& indices) {
+  OnnxValue sum = indices.front().index;
+  for (size_t i = 1; i < indices.size(); ++i) {
+    sum = context.emit("Add", {sum, indices[i].index});
+  }
+  const OnnxValue shape = context.emit("Shape", {sum});
+  OnnxValues columns;
+  for (const AxisIndex& index : indices) {
+    const OnnxValue full = context.emit("Expand", {index.index, shape});
+    columns.push_back(context.unsqueeze(full, {-1}));
+  }
+  return context.emit("Concat", columns, {{"axis", -1}});
+}
+
+OnnxValues aten_index(Context& context, const OpCall& call) {
+  const TensorMeta& meta = call.meta("self");
+  const std::vector<AxisIndex> indices = axis_indices(context, call);
+  const OnnxValue x = call.tensor("self");
+  if (indices.empty()) {
+    return {x};
+  }
+  if (indices.size() == 1) {
+    return {context.emit("Gather", {x, indices[0].index}, {{"axis", indices[0].axis}})};
+  }
+  // The indexed axes to the front, GatherND, and where they stood side by side, the result's new axes back there.
+  std::vector<int64_t> perm;
+  bool adjacent = true;
+  for (size_t i = 0; i < indices.size(); ++i) {
+    perm.push_back(indices[i].axis);
+    adjacent = adjacent && indices[i].axis == indices[0].axis + static_cast<int64_t>(i);
+  }
+  for (int64_t axis = 0; axis < meta.dim(); ++axis) {
+    if (std::find(perm.begin(), perm.begin() + static_cast<std::ptrdiff_t>(indices.size()), axis) ==
+        perm.begin() + static_cast<std::ptrdiff_t>(indices.size())) {
+      perm.push_back(axis);
+    }
+  }
+  const OnnxValue picked = context.emit("GatherND", {context.transpose(x, perm), stacked(context, indices)});
+  const int64_t lead = indices[0].axis;
+  if (!adjacent || lead == 0) {
+    return {picked};
+  }
+  int64_t index_rank = 0;
+  for (const AxisIndex& index : indices) {
+    index_rank = std::max(index_rank, index.rank);
+  }
+  const int64_t rank = call.result().dim();
+  std::vector<int64_t> back;
+  for (int64_t axis = 0; axis < rank; ++axis) {
+    back.push_back(axis < lead ? axis + index_rank : axis < lead + index_rank ? axis - lead : axis);
+  }
+  return {context.transpose(picked, back)};
+}
+
+// ── Data-dependent sizes ──
+
+OnnxValues aten_nonzero(Context& context, const OpCall& call) {
+  OnnxValue x = call.tensor("self");
+  const c10::ScalarType dtype = x.dtype;
+  if (dtype != c10::kBool) {
+    x = context.cast(x, c10::kBool);
+  }
+  if (call.meta("self").dim() == 0) {
+    call.refuse("nonzero of a 0-d tensor is not supported");
+  }
+  return {context.transpose(context.emit("NonZero", {x}), {1, 0})};
+}
+
+OnnxValues aten_masked_select(Context& context, const OpCall& call) {
+  const TensorMeta& meta = call.meta("self");
+  const TensorMeta& mask_meta = call.meta("mask");
+  Sizes sizes(std::max(meta.sizes.size(), mask_meta.sizes.size()), Expr(1));
+  for (const Sizes* operand : {&meta.sizes, &mask_meta.sizes}) {
+    const size_t lead = sizes.size() - operand->size();
+    for (size_t i = 0; i < operand->size(); ++i) {
+      if ((*operand)[i] != Expr(1)) {
+        sizes[lead + i] = (*operand)[i];
+      }
+    }
+  }
+  Expr count = 1;
+  for (const Expr& size : sizes) {
+    count = count * size;
+  }
+  const OnnxValue x = context.reshape(context.expand(call.tensor("self"), meta.sizes, sizes), sizes, {count});
+  const OnnxValue mask = context.reshape(context.expand(call.tensor("mask"), mask_meta.sizes, sizes), sizes, {count});
+  return {context.emit("Compress", {x, mask}, {{"axis", 0}})};
+}
+
+OnnxValues aten_one_hot(Context& context, const OpCall& call) {
+  const OnnxValue x = call.tensor("self");
+  OnnxValue depth;
+  if (call.expr("num_classes") == Expr(-1)) {
+    const OnnxValue top = context.emit("ReduceMax", {x}, {{"keepdims", 0}});
+    depth = context.emit("Add", {top, context.constant(int64_t{1})});
+  } else {
+    depth = context.size_scalar(call.expr("num_classes"));
+  }
+  return {context.emit("OneHot", {x, depth, context.constant(std::vector<int64_t>{0, 1})})};
+}
+
+constexpr OnnxTranslationEntry kEntries[] = {
+    {"aten.embedding", 18, aten_embedding},
+    {"aten.index_select", 18, aten_index_select},
+    {"aten.gather", 18, aten_gather},
+    {"aten.take", 18, aten_take},
+    {"aten.take_along_dim", 18, aten_take_along_dim},
+    {"aten.index", 18, aten_index},
+    {"aten._unsafe_index", 18, aten_index},
+    {"aten.nonzero", 18, aten_nonzero},
+    {"aten.masked_select", 18, aten_masked_select},
+    {"aten.one_hot", 18, aten_one_hot},
+};
+
+}  // namespace
+
+std::span<const OnnxTranslationEntry> index_translations() { return kEntries; }
+
+}  // namespace exporters::onnx
