@@ -82,7 +82,10 @@ TEST(OnnxReader, WhatItReadItWritesBack) {
   OnnxModel model = foreign_model();
   model.functions.clear();
   const std::string once = serialize(model);
-  EXPECT_EQ(serialize(parse_model(once)), once);
+  const OnnxModel again = parse_model(once);
+  EXPECT_EQ(serialize(again), once);
+  EXPECT_THAT(*again.graph.inputs.at(0).dims, ElementsAre());
+  EXPECT_THAT(*again.graph.inputs.at(1).dims, ElementsAre(OnnxDim("n"), OnnxDim(int64_t{4}), OnnxDim()));
 }
 
 // Every prefix and every damaged byte: an error or a model, never a crash (the sanitizer build watches).

@@ -1,0 +1,126 @@
+#include "tests/onnx/harness.h"
+
+#include "exporters/onnx/emit/writer.h"
+#include "exporters/onnx/runner.h"
+#include "exporters/trace/trace.h"
+#include "tests/onnx/support.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+namespace exporters::onnx::testing {
+namespace {
+
+std::filesystem::path empty_folder(const std::filesystem::path& path) {
+  std::filesystem::remove_all(path);
+  std::filesystem::create_directories(path);
+  return path;
+}
+
+// Where the reference checker finds the models of this run; by default a folder of its own.
+const std::filesystem::path& models_folder() {
+  const char* folder = std::getenv("EXPORTERS_ONNX_MODELS");
+  static const std::filesystem::path path =
+      empty_folder(folder != nullptr ? folder : std::filesystem::path(::testing::TempDir()) / "onnx_models");
+  return path;
+}
+
+std::filesystem::path next_model_path() {
+  static std::map<std::string, int> counts;
+  const auto* info = ::testing::UnitTest::GetInstance()->current_test_info();
+  std::string name = std::string(info->test_suite_name()) + "." + info->name();
+  std::replace(name.begin(), name.end(), '/', '-');
+  return models_folder() / (name + "_" + std::to_string(counts[name]++) + ".onnx");
+}
+
+std::string input_name(size_t i) { return "x" + std::to_string(i); }
+
+void compare(const at::Tensor& actual, const at::Tensor& expected, const Tolerance& tolerance,
+             const std::string& what) {
+  ASSERT_EQ(actual.scalar_type(), expected.scalar_type()) << what;
+  ASSERT_EQ(actual.sizes(), expected.sizes()) << what;
+  if (!c10::isFloatingType(expected.scalar_type())) {
+    EXPECT_TRUE(at::equal(actual, expected)) << what << "\n" << actual << "\nexpected\n" << expected;
+    return;
+  }
+  const at::Tensor a = actual.to(at::kDouble);
+  const at::Tensor b = expected.to(at::kDouble);
+  EXPECT_TRUE(at::allclose(a, b, tolerance.rtol, tolerance.atol, /*equal_nan=*/true)) << what << "\n"
+                                                                                      << actual << "\nexpected\n"
+                                                                                      << expected;
+}
+
+}  // namespace
+
+ExportedProgram traced(const Forward& forward, const Tensors& samples, const DynamicShapes& shapes,
+                       const std::map<std::string, at::Tensor>& parameters) {
+  TraceRequest request;
+  request.module_class = "Test";
+  for (size_t i = 0; i < samples.size(); ++i) {
+    request.inputs.emplace_back(input_name(i), samples[i]);
+  }
+  for (const auto& [name, tensor] : parameters) {
+    request.state.push_back({name, tensor});
+  }
+  request.dynamic_shapes = shapes;
+  request.forward = [&](const NamedInputs& inputs) {
+    Tensors tensors;
+    for (const auto& [name, value] : inputs) {
+      tensors.push_back(value.tensor());
+    }
+    std::vector<PyTree> outputs;
+    for (const at::Tensor& output : forward(tensors)) {
+      outputs.emplace_back(output);
+    }
+    return PyTree::tuple(std::move(outputs));
+  };
+  return trace(request);
+}
+
+void expect_same(const ExportedProgram& program, const Forward& forward, const std::vector<Tensors>& inputs,
+                 OnnxOptions options, Tolerance tolerance) {
+  const std::filesystem::path path = next_model_path();
+  save_model(to_onnx(program, options), path);
+  const OnnxRunner runner(path);
+  for (const Tensors& tensors : inputs) {
+    OnnxRunner::Inputs named;
+    std::string what = program.str() + path.filename().string();
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      named[input_name(i)] = tensors[i];
+      what += " " + ::testing::PrintToString(tensors[i].sizes().vec());
+    }
+    Tensors expected;
+    for (const at::Tensor& tensor : forward(tensors)) {
+      expected.push_back(tensor);
+    }
+    const auto outputs = runner.run(named);
+    ASSERT_EQ(outputs.size(), expected.size());
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      compare(outputs[i].second, expected[i], tolerance, what);
+    }
+  }
+}
+
+void expect_same(const Forward& forward, const Tensors& samples, const std::vector<Tensors>& more, OnnxOptions options,
+                 Tolerance tolerance, const DynamicShapes& shapes) {
+  std::vector<Tensors> inputs = {samples};
+  inputs.insert(inputs.end(), more.begin(), more.end());
+  expect_same(traced(forward, samples, shapes), forward, inputs, options, tolerance);
+}
+
+std::vector<std::string> op_types(const OnnxModel& model) {
+  std::vector<std::string> types;
+  for (const OnnxNode& node : model.graph.nodes) {
+    types.push_back(node.op_type);
+  }
+  return types;
+}
+
+size_t count_ops(const OnnxModel& model, std::string_view op) {
+  const std::vector<std::string> types = op_types(model);
+  return static_cast<size_t>(std::count(types.begin(), types.end(), op));
+}
+
+}  // namespace exporters::onnx::testing
