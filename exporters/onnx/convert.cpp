@@ -1,5 +1,6 @@
 #include "exporters/onnx/convert.h"
 
+#include "exporters/onnx/size_conditions.h"
 #include "exporters/support/error.h"
 
 #include <fmt/format.h>
@@ -114,14 +115,19 @@ class AxisNames {
     if (const auto number = expr.as_int()) {
       return *number;
     }
-    const Expr renamed = expr.substitute([&](Symbol symbol) -> std::optional<Expr> {
-      const auto name = names_.find(symbol.name());
-      return name == names_.end() ? std::nullopt : std::optional<Expr>(Expr(Symbol(name->second)));
-    });
-    return renamed.str();
+    return expr.substitute(renaming()).str();
   }
 
+  BoolExpr condition(const BoolExpr& condition) const { return condition.substitute(renaming()); }
+
  private:
+  Substitution renaming() const {
+    return [this](Symbol symbol) -> std::optional<Expr> {
+      const auto name = names_.find(symbol.name());
+      return name == names_.end() ? std::nullopt : std::optional<Expr>(Expr(Symbol(name->second)));
+    };
+  }
+
   void name_axes(const Sizes& sizes, const std::string& path, const std::map<int64_t, std::string>& wanted) {
     for (const auto& [axis, name] : wanted) {
       const bool there = axis >= 0 && axis < static_cast<int64_t>(sizes.size());
@@ -176,6 +182,7 @@ class Converter {
   void translate_nodes();
   void translate(const Node& node);
   void add_outputs();
+  SizeConditions size_conditions() const;
   void add_output(const Value* value, const std::string& name);
   void remove_dead_nodes();
   OnnxModel finish();
@@ -354,8 +361,27 @@ OnnxModel Converter::finish() {
   if (!program_.module_class.empty()) {
     model.metadata.emplace_back("module_class", program_.module_class);
   }
+  model.metadata.emplace_back(kSizeConditionsKey, size_conditions().to_metadata());
   model.graph = std::move(context_.graph());
   return model;
+}
+
+// Ranges and guards of the program, over the names that its axes have in the model.
+SizeConditions Converter::size_conditions() const {
+  std::vector<BoolExpr> conditions;
+  for (const auto& [name, range] : program_.range_constraints) {
+    const Expr symbol{Symbol(name)};
+    if (range.min > 0) {
+      conditions.push_back(axes_.condition(ge(symbol, range.min)));
+    }
+    if (range.max != Range::kMax) {
+      conditions.push_back(axes_.condition(le(symbol, range.max)));
+    }
+  }
+  for (const Guard& guard : program_.guards) {
+    conditions.push_back(axes_.condition(guard.condition));
+  }
+  return SizeConditions(std::move(conditions));
 }
 
 }  // namespace

@@ -1,0 +1,146 @@
+#include "cli/commands.h"
+#include "cli/table.h"
+
+#include "exporters/framework/export_checkpoint.h"
+#include "exporters/framework/registry.h"
+#include "exporters/framework/tensor_files.h"
+#include "exporters/support/error.h"
+#include "exporters/support/progress.h"
+
+#include <fmt/core.h>
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include <chrono>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+
+namespace hfx {
+namespace {
+
+namespace fs = std::filesystem;
+using exporters::CheckpointExport;
+
+struct Options {
+  std::string source;
+  std::string format;
+  std::string output;
+  std::string task;
+  std::string dtype;
+  bool is_static = false;
+  bool json = false;
+  std::string batch;
+  std::string sequence;
+  std::vector<std::string> sample;
+  std::vector<std::string> forward;
+  std::vector<std::string> set;
+};
+
+CheckpointExport request(const Options& options) {
+  CheckpointExport result;
+  result.checkpoint = options.source;
+  result.format = options.format;
+  result.task = options.task;
+  result.dynamic = !options.is_static;
+  if (!options.dtype.empty()) {
+    result.dtype = exporters::parse_dtype(options.dtype);
+  }
+  for (const auto& [name, text] : {std::pair("batch", &options.batch), std::pair("sequence", &options.sequence)}) {
+    if (!text->empty()) {
+      exporters::ensure(!options.is_static, "--{} asks for a dynamic axis and --static for none", name);
+      result.axes[name] = exporters::parse_range(*text);
+    }
+  }
+  result.sample_inputs = exporters::read_tensors(options.sample);
+  result.flags = exporters::read_flags(options.forward);
+  for (const std::string& word : options.set) {
+    const size_t equals = word.find('=');
+    exporters::ensure(equals != std::string::npos && equals > 0, "'{}' sets nothing: write --set field=value", word);
+    result.settings.emplace_back(word.substr(0, equals), word.substr(equals + 1));
+  }
+  return result;
+}
+
+struct FileSize {
+  std::string name;
+  uint64_t bytes = 0;
+};
+
+std::vector<FileSize> files_in(const fs::path& folder) {
+  std::vector<FileSize> files;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    if (entry.is_regular_file()) {
+      files.push_back({entry.path().filename().string(), entry.file_size()});
+    }
+  }
+  std::sort(files.begin(), files.end(), [](const FileSize& a, const FileSize& b) { return a.name < b.name; });
+  return files;
+}
+
+void print(const exporters::ExportedModel& model, const fs::path& folder, double seconds, bool json) {
+  const exporters::HfExporter& exporter = exporters::exporter_for(model.export_format());
+  const std::vector<FileSize> files = files_in(folder);
+  if (json) {
+    nlohmann::ordered_json document = {
+        {"format", model.export_format()}, {"folder", folder.string()}, {"seconds", seconds}};
+    for (const FileSize& file : files) {
+      document["files"][file.name] = file.bytes;
+    }
+    std::cout << document.dump(2) << "\n";
+    return;
+  }
+  std::vector<std::vector<std::string>> values;
+  for (const auto& [name, component] : model.components()) {
+    const auto description = exporter.describe_program(*component.program);
+    for (const auto& input : description.inputs) {
+      values.push_back({"input", input.name, input.dtype, shape_text(input.dims)});
+    }
+    for (const auto& output : description.outputs) {
+      values.push_back({"output", output.name, output.dtype, shape_text(output.dims)});
+    }
+  }
+  std::vector<std::vector<std::string>> sizes;
+  for (const FileSize& file : files) {
+    sizes.push_back({file.name, bytes_text(file.bytes)});
+  }
+  std::cout << table({"", "name", "dtype", "shape"}, values) << "\n"
+            << table({"file", "size"}, sizes)
+            << fmt::format("\nExported to {} in {:.2f} s.\n", folder.string(), seconds);
+}
+
+void run(const Options& options) {
+  const auto start = std::chrono::steady_clock::now();
+  const exporters::Progress progress("Exporting " + options.source);
+  const exporters::ExportedModel model = exporters::export_checkpoint(request(options));
+  model.save_pretrained(options.output);
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  print(model, options.output, seconds.count(), options.json);
+}
+
+}  // namespace
+
+void add_export_command(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("export", "Export a checkpoint to a program that runs without Python");
+  command->add_option("SOURCE", options->source, "Checkpoint folder: config.json and safetensors")->required();
+  command->add_option("--to", options->format, "Format of the program: onnx")->required();
+  command->add_option("-o,--output", options->output, "Export folder to write, all or nothing; other files in it stay")
+      ->required();
+  command->add_option("--task", options->task,
+                      "What the model is for (fill-mask, text-classification, …); default: the config's architecture");
+  command->add_option("--dtype", options->dtype, "float32, float16 or bfloat16; default: the checkpoint's");
+  command->add_flag("--static", options->is_static, "Fix every size to the sample's; default: all sizes stay dynamic");
+  command->add_option("--batch", options->batch,
+                      "Range of the batch, for example 1:64; the export fails if it can't hold");
+  command->add_option("--sequence", options->sequence, "Range of the sequence length, for example 1:512");
+  command->add_option("--sample", options->sample,
+                      "Sample inputs: .safetensors, .npz, or name=value; default: made from the config");
+  command->add_option("--forward", options->forward,
+                      "Forward argument that is no tensor, for example output_hidden_states=true");
+  command->add_option("--set", options->set, "Field of the export config, for example opset_version=20");
+  command->add_flag("--json", options->json, "Print the result as JSON");
+  command->callback([options] { run(*options); });
+}
+
+}  // namespace hfx

@@ -1,0 +1,52 @@
+#include "cli/table.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+namespace hfx {
+
+std::string table(const std::vector<std::string>& header, const std::vector<std::vector<std::string>>& rows) {
+  std::vector<size_t> widths;
+  for (size_t c = 0; c < header.size(); ++c) {
+    size_t width = header[c].size();
+    for (const auto& row : rows) {
+      width = std::max(width, row[c].size());
+    }
+    widths.push_back(width);
+  }
+  const auto line = [&](const std::vector<std::string>& cells) {
+    std::string text;
+    for (size_t c = 0; c < cells.size(); ++c) {
+      const bool last = c + 1 == cells.size();
+      text += last ? cells[c] : fmt::format("{:<{}}  ", cells[c], widths[c]);
+    }
+    return text + "\n";
+  };
+  std::string text = line(header);
+  for (const auto& row : rows) {
+    text += line(row);
+  }
+  return text;
+}
+
+std::string bytes_text(uint64_t bytes) {
+  static constexpr const char* kUnits[] = {"B", "kB", "MB", "GB", "TB"};
+  auto value = static_cast<double>(bytes);
+  size_t unit = 0;
+  while (value >= 1000 && unit + 1 < std::size(kUnits)) {
+    value /= 1000;
+    ++unit;
+  }
+  return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.1f} {}", value, kUnits[unit]);
+}
+
+std::string shape_text(const std::vector<std::string>& dims) {
+  std::string text = "[";
+  for (size_t i = 0; i < dims.size(); ++i) {
+    text += (i == 0 ? "" : ", ") + dims[i];
+  }
+  return text + "]";
+}
+
+}  // namespace hfx

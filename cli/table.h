@@ -1,0 +1,17 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace hfx {
+
+/// Rows under a header, columns aligned; numbers-only columns to the right. Ends with a newline.
+std::string table(const std::vector<std::string>& header, const std::vector<std::vector<std::string>>& rows);
+
+/// "90.9 MB", "412 B": decimal units, as ls --si.
+std::string bytes_text(uint64_t bytes);
+
+/// "[batch, 8]"
+std::string shape_text(const std::vector<std::string>& dims);
+
+}  // namespace hfx

@@ -1,0 +1,218 @@
+#include "exporters/onnx/exporter.h"
+
+#include "exporters/dynamo/trace_model.h"
+#include "exporters/framework/registry.h"
+#include "exporters/graph/dtype.h"
+#include "exporters/onnx/convert.h"
+#include "exporters/onnx/emit/reader.h"
+#include "exporters/onnx/emit/writer.h"
+#include "exporters/passes/cse.h"
+#include "exporters/passes/dead_code.h"
+#include "exporters/passes/functionalize.h"
+#include "exporters/support/error.h"
+#include "exporters/support/version.h"
+
+#include <algorithm>
+
+namespace exporters::onnx {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+const OnnxProgram& as_onnx(const BackendProgram& program) {
+  const auto* onnx = dynamic_cast<const OnnxProgram*>(&program);
+  ensure(onnx != nullptr, "the program was not made by the ONNX exporter");
+  return *onnx;
+}
+
+std::map<std::string, std::map<int64_t, std::string>> axis_names(const AxisLabels& labels) {
+  std::map<std::string, std::map<int64_t, std::string>> names;
+  for (const auto& [input, axes] : labels) {
+    for (const auto& [axis, label] : axes) {
+      names[input][axis] = label.name;
+    }
+  }
+  return names;
+}
+
+void make_functional(ExportedProgram& program, bool optimize) {
+  functionalize(program);
+  eliminate_dead_code(*program.graph);
+  if (optimize) {
+    merge_common_subexpressions(*program.graph);
+    eliminate_dead_code(*program.graph);
+  }
+}
+
+std::string dtype_text(OnnxType type) {
+  const auto dtype = scalar_type(type);
+  return dtype ? std::string(dtype_name(*dtype)) : type_name(type);
+}
+
+std::vector<ValueDescription> describe_values(const std::vector<OnnxValueInfo>& infos) {
+  std::vector<ValueDescription> result;
+  for (const OnnxValueInfo& info : infos) {
+    ValueDescription value{info.name, dtype_text(info.dtype), {}};
+    for (const OnnxDim& dim : info.dims.value_or(std::vector<OnnxDim>{})) {
+      value.dims.push_back(dim_text(dim));
+    }
+    result.push_back(std::move(value));
+  }
+  return result;
+}
+
+// The tensor leaves of named inputs by their dotted paths.
+OnnxRunner::Inputs flat_inputs(const NamedInputs& inputs) {
+  OnnxRunner::Inputs flat;
+  for (const auto& [name, value] : inputs) {
+    for (const auto& [path, tensor] : value.tensors()) {
+      flat.emplace(path.empty() ? name : name + "." + path, tensor);
+    }
+  }
+  return flat;
+}
+
+}  // namespace
+
+std::vector<ConfigField> OnnxConfig::fields() {
+  std::vector<ConfigField> result = DynamoConfig::fields();
+  result.push_back(optional_int_field("opset_version", "version of the standard operators", opset_version, 18, 24));
+  result.push_back(bool_field("optimize", "merge equal computations", optimize));
+  result.push_back(choice_field("ort_fusions", "operators of ONNX Runtime for one execution provider", ort_fusions,
+                                {"cpu", "cuda", "webgpu", "dml"}));
+  return result;
+}
+
+void OnnxConfig::validate() const {
+  if (ort_fusions) {
+    throw Error("ort_fusions = \"" + *ort_fusions + "\" is not supported", {},
+                "Leave it out: the default graph is made of standard operators.");
+  }
+}
+
+OnnxModel OnnxProgram::model() const { return model_ ? *model_ : read_model(file_); }
+
+ExportedComponent OnnxExporter::export_program(const ExportSource& model, const NamedInputs& sample_inputs,
+                                               ExportConfig& config) const {
+  auto* onnx_config = dynamic_cast<OnnxConfig*>(&config);
+  ensure(onnx_config != nullptr, "the ONNX exporter takes an OnnxConfig, not one for '{}'", config.export_format());
+  ExportedProgram program = trace_model(model, sample_inputs, *onnx_config);
+  ExportedComponent component;
+  component.metadata = describe(model, sample_inputs, program, config);
+  make_functional(program, onnx_config->optimize);
+  component.metadata.out_constants = constant_outputs(program);
+
+  OnnxOptions options;
+  options.opset = onnx_config->opset_version.value_or(kDefaultOpset);
+  options.axis_names = axis_names(model.axis_labels);
+  options.producer_version = std::string(version());
+  component.program = std::make_shared<OnnxProgram>(to_onnx(program, options));
+  return component;
+}
+
+void OnnxExporter::save_program(const BackendProgram& program, const fs::path& file) const {
+  save_model(as_onnx(program).model(), file);
+}
+
+std::shared_ptr<BackendProgram> OnnxExporter::load_program(const fs::path& file) const {
+  return std::make_shared<OnnxProgram>(file);
+}
+
+ExportedComponent OnnxExporter::open_program(const fs::path& file) const {
+  ExportedComponent component;
+  component.program = load_program(file);
+  const OnnxModel model = read_model(file, {.keep_inline_bytes = 0});
+  for (const OnnxValueInfo& input : model.graph.inputs) {
+    component.metadata.kwargs.push_back({input.name, {}, "{}"});
+  }
+  std::vector<std::string> names;
+  for (const OnnxValueInfo& output : model.graph.outputs) {
+    names.push_back(output.name);
+  }
+  const size_t count = names.size();
+  component.metadata.out_spec = TreeSpec::dict(names, std::vector<TreeSpec>(count));
+  return component;
+}
+
+ProgramDescription OnnxExporter::describe_program(const BackendProgram& program) const {
+  const OnnxProgram& onnx = as_onnx(program);
+  const OnnxModel model = onnx.file().empty() ? onnx.model() : read_model(onnx.file(), {.keep_inline_bytes = 0});
+  ProgramDescription description;
+  description.inputs = describe_values(model.graph.inputs);
+  description.outputs = describe_values(model.graph.outputs);
+  for (const OnnxNode& node : model.graph.nodes) {
+    ++description.ops[node.domain.empty() ? node.op_type : node.domain + "." + node.op_type];
+  }
+  for (const auto& [domain, version] : model.opsets) {
+    description.facts.emplace_back(domain.empty() ? "opset" : "opset " + domain, std::to_string(version));
+  }
+  description.facts.emplace_back("IR version", std::to_string(model.ir_version));
+  description.facts.emplace_back("producer", model.producer_name + " " + model.producer_version);
+  return description;
+}
+
+// ── Running ──
+
+OnnxComponentRunner::OnnxComponentRunner(const ExportedComponent& component)
+    : runner_([&]() -> fs::path {
+        const fs::path& file = as_onnx(*component.program).file();
+        if (file.empty()) {
+          throw Error("this export is not saved yet, and ONNX Runtime reads the weights from its folder", {},
+                      "Call save_pretrained, then from_pretrained.");
+        }
+        return file;
+      }()),
+      conditions_(SizeConditions::of(read_model(as_onnx(*component.program).file(), {.keep_inline_bytes = 0}))),
+      out_spec_(component.metadata.out_spec),
+      out_constants_(component.metadata.out_constants) {}
+
+PyTree OnnxComponentRunner::run(const NamedInputs& inputs) {
+  OnnxRunner::Inputs given = flat_inputs(inputs);
+  OnnxRunner::Inputs bound;
+  std::vector<std::string> missing;
+  for (const OnnxValueInfo& input : runner_.inputs()) {
+    // A name that is on both sides of the graph carries a prefix there.
+    const std::string path = input.name.starts_with("input.") ? input.name.substr(6) : input.name;
+    auto found = given.find(path);
+    if (found == given.end()) {
+      found = given.find(input.name);
+    }
+    if (found == given.end()) {
+      missing.push_back(path);
+    } else {
+      bound.emplace(input.name, found->second);
+    }
+  }
+  if (!missing.empty()) {
+    std::string names;
+    for (const std::string& name : missing) {
+      names += (names.empty() ? "" : ", ") + name;
+    }
+    throw Error("inputs are missing: " + names);
+  }
+  conditions_.check(runner_.inputs(), bound);
+  OnnxRunner::Outputs outputs = runner_.run(bound);
+
+  // The last outputs are the leaves of out_spec, but for its constants (export-format: how a runner rebuilds outputs).
+  const size_t leaf_count = out_spec_.leaf_count();
+  const size_t wanted = leaf_count - out_constants_.size();
+  ensure(outputs.size() >= wanted, "the program has {} outputs, out_spec asks for {}", outputs.size(), wanted);
+  std::vector<PyTree::Leaf> leaves(leaf_count);
+  std::vector<bool> is_constant(leaf_count, false);
+  for (const auto& [index, value] : out_constants_) {
+    leaves[index] = value;
+    is_constant[index] = true;
+  }
+  size_t next = outputs.size() - wanted;
+  for (size_t i = 0; i < leaf_count; ++i) {
+    if (!is_constant[i]) {
+      leaves[i] = outputs[next++].second;
+    }
+  }
+  return PyTree::unflatten(out_spec_, std::move(leaves));
+}
+
+void register_onnx_backend() { register_backend<OnnxExporter, OnnxComponentRunner>(); }
+
+}  // namespace exporters::onnx

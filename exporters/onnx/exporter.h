@@ -1,0 +1,76 @@
+#pragma once
+
+#include "exporters/framework/exporter.h"
+#include "exporters/onnx/emit/model.h"
+#include "exporters/onnx/runner.h"
+#include "exporters/onnx/size_conditions.h"
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace exporters::onnx {
+
+/// Fields and defaults of the reference's OnnxConfig.
+class OnnxConfig : public DynamoConfig {
+ public:
+  std::optional<int64_t> opset_version;  ///< null: 23
+  bool optimize = true;
+  std::optional<std::string> ort_fusions;
+
+  std::string export_format() const override { return "onnx"; }
+  std::vector<ConfigField> fields() override;
+  void validate() const override;
+};
+
+/// A model in memory, or one that lies in a file.
+class OnnxProgram : public BackendProgram {
+ public:
+  explicit OnnxProgram(OnnxModel model) : model_(std::move(model)) {}
+  explicit OnnxProgram(std::filesystem::path file) : file_(std::move(file)) {}
+
+  /// Reads the file when the model is not in memory.
+  OnnxModel model() const;
+  const std::filesystem::path& file() const { return file_; }  ///< empty until saved
+
+ private:
+  std::optional<OnnxModel> model_;
+  std::filesystem::path file_;
+};
+
+/// Exports to .onnx with external data in `<file>.data`.
+class OnnxExporter : public HfExporter {
+ public:
+  std::string export_format() const override { return "onnx"; }
+  std::string program_suffix() const override { return ".onnx"; }
+  std::unique_ptr<ExportConfig> make_config() const override { return std::make_unique<OnnxConfig>(); }
+  ExportedComponent export_program(const ExportSource& model, const NamedInputs& sample_inputs,
+                                   ExportConfig& config) const override;
+  void save_program(const BackendProgram& program, const std::filesystem::path& file) const override;
+  std::shared_ptr<BackendProgram> load_program(const std::filesystem::path& file) const override;
+  std::vector<std::string> program_files(const std::string& file) const override { return {file, file + ".data"}; }
+  ExportedComponent open_program(const std::filesystem::path& file) const override;
+  ProgramDescription describe_program(const BackendProgram& program) const override;
+};
+
+/// Runs a component with ONNX Runtime. Inputs are bound by their dotted paths.
+class OnnxComponentRunner : public ModelRunner {
+ public:
+  /// Throws Error when the export was not saved yet: ONNX Runtime reads weights from the folder.
+  explicit OnnxComponentRunner(const ExportedComponent& component);
+  PyTree run(const NamedInputs& inputs) override;
+
+ private:
+  OnnxRunner runner_;
+  SizeConditions conditions_;
+  TreeSpec out_spec_;
+  std::vector<std::pair<size_t, PyTree::Leaf>> out_constants_;
+};
+
+/// Registers the format "onnx". Called once by a program that uses it.
+void register_onnx_backend();
+
+}  // namespace exporters::onnx
