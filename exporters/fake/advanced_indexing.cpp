@@ -1,3 +1,4 @@
+#include "exporters/fake/checks.h"
 #include "exporters/fake/families.h"
 #include "exporters/fake/layout.h"
 
@@ -85,7 +86,7 @@ class Indices {
       call_.refuse(fmt::format("a mask of rank {} at axis {} of a tensor of rank {}", mask.dim(), axis, self_.dim()));
     }
     for (size_t d = 0; d < mask.sizes.size(); ++d) {
-      call_.env().require(eq(mask.sizes[d], self_.sizes[axis + d]));
+      require_equal(call_, mask.sizes[d], self_.sizes[axis + d], "size of a mask");
     }
     // How many elements are set is known only when the program runs.
     const Range range{0, call_.env().bounds(mask.numel()).max};
@@ -165,14 +166,14 @@ void require_values_fit(ShapeCall& call) {
   if (values.sizes.size() > selected.sizes.size()) {
     // Leading axes of size 1 are dropped.
     for (size_t d = 0; d + selected.sizes.size() < values.sizes.size(); ++d) {
-      call.env().require(eq(values.sizes[d], 1));
+      require_equal(call, values.sizes[d], 1, "leading size of the values");
     }
   }
   const size_t rank = std::min(values.sizes.size(), selected.sizes.size());
   for (size_t back = 1; back <= rank; ++back) {
     const Expr& size = selected.sizes[selected.sizes.size() - back];
     const Expr met = call.env().broadcast(size, values.sizes[values.sizes.size() - back]);
-    call.env().require(eq(met, size));
+    require_equal(call, size, met, "what is indexed, broadcast with the values");
   }
 }
 

@@ -1,3 +1,4 @@
+#include "exporters/fake/checks.h"
 #include "exporters/fake/families.h"
 #include "exporters/fake/layout.h"
 
@@ -63,7 +64,7 @@ void require_ranks(const ShapeCall& call, const Attention& a) {
 // Each head of keys or values serves a group of query heads.
 void repeat_heads(ShapeCall& call, const Attention& a, TensorMeta& operand) {
   const Expr heads = axis(operand, 3);
-  call.env().require(eq(mod(axis(a.query, 3), heads), 0));
+  require_multiple(call, axis(a.query, 3), heads, "heads of the query");
   operand.sizes[operand.sizes.size() - 3] = axis(a.query, 3);
 }
 
@@ -86,14 +87,14 @@ void require_mask_fits(ShapeCall& call, const TensorMeta& mask, const std::vecto
   const size_t skip = scores.size() - mask.sizes.size();
   for (size_t d = 0; d < mask.sizes.size(); ++d) {
     const Expr met = call.env().broadcast(scores[skip + d], mask.sizes[d]);
-    call.env().require(eq(met, scores[skip + d]));
+    require_equal(call, met, scores[skip + d], "attention scores, broadcast with the mask");
   }
 }
 
 std::vector<Expr> output_sizes(ShapeCall& call, const Attention& a) {
   ShapeEnv& env = call.env();
-  env.require(eq(axis(a.query, 1), axis(a.key, 1)));
-  env.require(eq(axis(a.key, 2), axis(a.value, 2)));
+  require_equal(call, axis(a.query, 1), axis(a.key, 1), "features of query and key");
+  require_equal(call, axis(a.key, 2), axis(a.value, 2), "length of key and value");
   TensorMeta key = a.key, value = a.value;
   if (a.grouped) {
     repeat_heads(call, a, key);

@@ -1,3 +1,4 @@
+#include "exporters/fake/checks.h"
 #include "exporters/fake/families.h"
 #include "exporters/fake/layout.h"
 #include "exporters/fake/spatial.h"
@@ -101,14 +102,14 @@ Expr out_channels(const Convolution& conv) {
 void require_channels(ShapeCall& call, const Convolution& conv) {
   const Expr& channels = conv.input.sizes[is_unbatched(conv) ? 0 : 1];
   const Expr expected = conv.transposed ? conv.weight.sizes[0] : conv.weight.sizes[1] * conv.groups;
-  call.env().require(eq(channels, expected));
-  call.env().require(eq(mod(conv.weight.sizes[0], conv.groups), 0));
+  require_equal(call, channels, expected, "channels of the input");
+  require_multiple(call, conv.weight.sizes[0], conv.groups, "first size of weight");
   if (call.has("bias")) {
     const TensorMeta bias = call.meta("bias");
     if (bias.dim() != 1) {
       call.refuse(fmt::format("bias has rank {}, not 1", bias.dim()));
     }
-    call.env().require(eq(bias.sizes[0], out_channels(conv)));
+    require_equal(call, bias.sizes[0], out_channels(conv), "size of bias");
   }
 }
 
@@ -121,7 +122,7 @@ Expr spatial_size(ShapeCall& call, const Convolution& conv, size_t d) {
   const Expr& size = conv.input.sizes[conv.input.sizes.size() - conv.spatial + d];
   if (conv.transposed) {
     const Expr result = transposed_size(conv, size, d);
-    call.env().require(ge(result, 1));
+    require_at_least(call, result, 1, "size of the output");
     return result;
   }
   if (conv.same_padding) {
@@ -132,7 +133,7 @@ Expr spatial_size(ShapeCall& call, const Convolution& conv, size_t d) {
   }
   const Expr reach = conv.dilation[d] * (conv.weight.sizes[d + 2] - 1) + 1;
   const Expr padded = size + 2 * conv.padding[d];
-  call.env().require(ge(padded, reach));
+  require_at_least(call, padded, reach, "size of the padded input, for this kernel");
   return floordiv(padded - reach, conv.stride[d]) + 1;
 }
 

@@ -1,3 +1,4 @@
+#include "exporters/fake/checks.h"
 #include "exporters/fake/families.h"
 #include "exporters/fake/layout.h"
 
@@ -16,7 +17,7 @@ using c10::ScalarType;
 // An integer becomes an unbacked symbol: the program goes on with whatever the value will be.
 void item(ShapeCall& call) {
   const TensorMeta self = call.meta("self");
-  call.env().require(eq(self.numel(), 1));
+  require_equal(call, self.numel(), 1, "number of elements");
   if (!c10::isIntegralType(self.dtype, /*includeBool=*/false)) {
     call.refuse(fmt::format("the value of a {} tensor is data-dependent: it is not known while the model is traced",
                             c10::toString(self.dtype)),
@@ -94,9 +95,11 @@ void require_range(ShapeCall& call, int64_t least) {
     call.refuse("the size is not an integer");
   }
   const Expr size = to_expr(value);
-  call.env().require(ge(size, std::max(least, call.optional_integer("min").value_or(Range::kMin))));
+  if (const auto given = call.optional_integer("min"); given || least != Range::kMin) {
+    require_at_least(call, size, std::max(least, given.value_or(least)), "size");
+  }
   if (const auto most = call.optional_integer("max")) {
-    call.env().require(le(size, *most));
+    require_at_most(call, size, *most, "size");
   }
 }
 
@@ -117,7 +120,7 @@ void require_equal(ShapeCall& call, const std::vector<Expr>& actual, const char*
     call.refuse(fmt::format("{} has {} numbers for a tensor of rank {}", name, wanted->size(), actual.size()));
   }
   for (size_t d = 0; d < actual.size(); ++d) {
-    call.env().require(eq(actual[d], (*wanted)[d]));
+    require_equal(call, actual[d], (*wanted)[d], name);
   }
 }
 

@@ -1,3 +1,4 @@
+#include "exporters/fake/checks.h"
 #include "exporters/fake/families.h"
 #include "exporters/fake/layout.h"
 
@@ -117,7 +118,7 @@ void bincount(ShapeCall& call) {
   }
   ScalarType dtype = ScalarType::Long;
   if (call.has("weights")) {
-    call.env().require(eq(call.meta("weights").numel(), self.numel()));
+    require_equal(call, call.meta("weights").numel(), self.numel(), "number of weights");
     dtype = call.meta("weights").dtype == ScalarType::Float ? ScalarType::Float : ScalarType::Double;
   }
   // As many as the largest value asks for, and at least minlength.
@@ -163,7 +164,7 @@ void repeat_interleave_self_tensor(ShapeCall& call) {
   const TensorMeta self = call.meta("self"), repeats = call.meta("repeats");
   auto [sizes, axis] = axis_to_repeat(call, self);
   if (repeats.dim() == 1 && repeats.sizes[0] != Expr(1)) {
-    call.env().require(eq(repeats.sizes[0], sizes[axis]));
+    require_equal(call, repeats.sizes[0], sizes[axis], "number of repeats");
   }
   sizes[axis] = repeated_count(call);
   call.returns(formatted(std::move(sizes), self.dtype, self));
@@ -173,10 +174,10 @@ void repeat_interleave_self_int(ShapeCall& call) {
   const TensorMeta self = call.meta("self");
   auto [sizes, axis] = axis_to_repeat(call, self);
   const Expr repeats = call.sym_int("repeats");
-  call.env().require(ge(repeats, 0));
+  require_at_least(call, repeats, 0, "repeats");
   sizes[axis] = sizes[axis] * repeats;
   if (const auto given = call.optional_sym_int("output_size")) {
-    call.env().require(eq(*given, sizes[axis]));
+    require_equal(call, *given, sizes[axis], "output_size");
   }
   call.returns(formatted(std::move(sizes), self.dtype, self));
 }

@@ -1,3 +1,4 @@
+#include "exporters/fake/checks.h"
 #include "exporters/fake/families.h"
 #include "exporters/fake/layout.h"
 
@@ -46,7 +47,7 @@ void require_within(ShapeCall& call, const TensorMeta& part, const TensorMeta& w
   const std::vector<Expr> inner = at_least_1d(part.sizes), outer = at_least_1d(whole.sizes);
   for (size_t d = 0; d < inner.size(); ++d) {
     if (static_cast<int64_t>(d) != except) {
-      call.env().require(le(inner[d], outer[d]));
+      require_at_most(call, inner[d], outer[d], "size of the index");
     }
   }
 }
@@ -101,7 +102,7 @@ void index_select(ShapeCall& call) {
   if (self.dim() > 0) {
     self.sizes[static_cast<size_t>(dim)] = count;
   } else {
-    call.env().require(eq(count, 1));
+    require_equal(call, count, 1, "positions in a tensor of rank 0");
   }
   call.returns(formatted(self.sizes, self.dtype, self));
 }
@@ -116,7 +117,7 @@ void require_source_fits(ShapeCall& call, const TensorMeta& self, int64_t dim) {
   }
   require_same_rank(call, self, source, "source");
   for (size_t d = 0; d < self.sizes.size(); ++d) {
-    call.env().require(eq(source.sizes[d], static_cast<int64_t>(d) == dim ? count : self.sizes[d]));
+    require_equal(call, source.sizes[d], static_cast<int64_t>(d) == dim ? count : self.sizes[d], "size of source");
   }
 }
 
@@ -152,7 +153,7 @@ void take(ShapeCall& call) {
 void put(ShapeCall& call) {
   require_dtype(call, "index", {ScalarType::Long});
   require_same_dtype(call, "self", "source");
-  call.env().require(eq(call.meta("index").numel(), call.meta("source").numel()));
+  require_equal(call, call.meta("source").numel(), call.meta("index").numel(), "elements of source");
   call.returns(preserved(call, call.meta("self")));
 }
 
@@ -172,7 +173,7 @@ void require_source_of(ShapeCall& call, const std::vector<Expr>& view) {
     call.refuse(fmt::format("src has rank {}, the view it is written to {}", source.dim(), view.size()));
   }
   for (size_t d = 0; d < view.size(); ++d) {
-    call.env().require(eq(source.sizes[d], view[d]));
+    require_equal(call, source.sizes[d], view[d], "size of src");
   }
 }
 
@@ -193,8 +194,11 @@ void slice_scatter(ShapeCall& call) {
   const int64_t dim = call.dim("dim", self.dim());
   require_same_rank(call, self, source, "src");
   for (size_t d = 0; d < self.sizes.size(); ++d) {
-    call.env().require(static_cast<int64_t>(d) == dim ? le(source.sizes[d], self.sizes[d])
-                                                      : eq(source.sizes[d], self.sizes[d]));
+    if (static_cast<int64_t>(d) == dim) {
+      require_at_most(call, source.sizes[d], self.sizes[d], "size of src");
+    } else {
+      require_equal(call, source.sizes[d], self.sizes[d], "size of src");
+    }
   }
   call.returns(clone_with_strides(call, self));
 }

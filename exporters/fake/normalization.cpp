@@ -1,3 +1,4 @@
+#include "exporters/fake/checks.h"
 #include "exporters/fake/families.h"
 #include "exporters/fake/layout.h"
 
@@ -27,7 +28,7 @@ size_t require_normalized_shape(ShapeCall& call, const TensorMeta& input) {
   }
   const size_t outer = input.sizes.size() - shape.size();
   for (size_t d = 0; d < shape.size(); ++d) {
-    call.env().require(eq(input.sizes[outer + d], shape[d]));
+    require_equal(call, input.sizes[outer + d], shape[d], "an axis of normalized_shape");
   }
   for (const char* name : {"weight", "bias"}) {
     if (!call.has(name)) continue;
@@ -37,7 +38,7 @@ size_t require_normalized_shape(ShapeCall& call, const TensorMeta& input) {
           fmt::format("{} has rank {}, not that of normalized_shape, {}", name, parameter.sizes.size(), shape.size()));
     }
     for (size_t d = 0; d < shape.size(); ++d) {
-      call.env().require(eq(parameter.sizes[d], shape[d]));
+      require_equal(call, parameter.sizes[d], shape[d], name);
     }
   }
   return outer;
@@ -112,7 +113,7 @@ void require_channels(ShapeCall& call, const Expr& channels, std::initializer_li
     if (parameter.sizes.size() != 1) {
       call.refuse(fmt::format("{} has rank {}, not 1", name, parameter.sizes.size()));
     }
-    call.env().require(eq(parameter.sizes[0], channels));
+    require_equal(call, parameter.sizes[0], channels, name);
   }
 }
 
@@ -126,7 +127,7 @@ void require_groups(ShapeCall& call, const Expr& channels, int64_t groups) {
   if (groups <= 0) {
     call.refuse(fmt::format("{} groups", groups));
   }
-  call.env().require(eq(mod(channels, groups), 0));
+  require_multiple(call, channels, groups, "channels");
 }
 
 void group_norm(ShapeCall& call) {

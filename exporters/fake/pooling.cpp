@@ -1,3 +1,4 @@
+#include "exporters/fake/checks.h"
 #include "exporters/fake/families.h"
 #include "exporters/fake/layout.h"
 #include "exporters/fake/spatial.h"
@@ -41,13 +42,15 @@ Expr pooled_size(ShapeCall& call, const Window& window, const Expr& size, size_t
   const int64_t stride = window.stride[d], padding = window.padding[d];
   const int64_t reach = window.dilation[d] * (window.kernel[d] - 1) + 1;
   const Expr room = size + 2 * padding - reach;
-  Expr result = floordiv(room, stride) + 1;
-  if (window.ceil) {
-    // The last window starts inside the input or its left padding.
-    result = min(floordiv(room + (stride - 1), stride) + 1, floordiv(size + (padding - 1), stride) + 1);
+  const char* const what = "size of the padded input, for this kernel";
+  if (!window.ceil) {
+    require_at_least(call, room + reach, reach, what);
+    return floordiv(room, stride) + 1;
   }
-  call.env().require(ge(result, 1));
-  return result;
+  require_at_least(call, room + reach, reach - (stride - 1), what);
+  require_at_least(call, size + padding, 1, what);
+  // The last window starts inside the input or its left padding.
+  return min(floordiv(room + (stride - 1), stride) + 1, floordiv(size + (padding - 1), stride) + 1);
 }
 
 template <bool kDilated>
@@ -129,7 +132,7 @@ std::vector<Expr> adaptive_sizes(ShapeCall& call, const TensorMeta& self, size_t
     call.refuse(fmt::format("output_size has {} numbers for {} spatial axes", output.size(), spatial));
   }
   for (size_t d = 0; d < spatial; ++d) {
-    call.env().require(ge(self.sizes[self.sizes.size() - spatial + d], 1));
+    require_at_least(call, self.sizes[self.sizes.size() - spatial + d], 1, "size of the input");
   }
   return with_spatial(self, output);
 }
@@ -189,7 +192,7 @@ void pixel_shuffle(ShapeCall& call) {
   const int64_t factor = positive(call, "upscale_factor");
   std::vector<Expr> sizes = self.sizes;
   const size_t channel = sizes.size() - 3;
-  call.env().require(eq(mod(sizes[channel], factor * factor), 0));
+  require_multiple(call, sizes[channel], factor * factor, "channels");
   sizes[channel] = floordiv(sizes[channel], factor * factor);
   sizes[channel + 1] = sizes[channel + 1] * factor;
   sizes[channel + 2] = sizes[channel + 2] * factor;
@@ -203,7 +206,7 @@ void pixel_unshuffle(ShapeCall& call) {
   std::vector<Expr> sizes = self.sizes;
   const size_t channel = sizes.size() - 3;
   for (const size_t d : {channel + 1, channel + 2}) {
-    call.env().require(eq(mod(sizes[d], factor), 0));
+    require_multiple(call, sizes[d], factor, "size of the image");
     sizes[d] = floordiv(sizes[d], factor);
   }
   sizes[channel] = sizes[channel] * (factor * factor);
@@ -213,7 +216,7 @@ void pixel_unshuffle(ShapeCall& call) {
 void channel_shuffle(ShapeCall& call) {
   const TensorMeta self = call.meta("self");
   require_image(call, self);
-  call.env().require(eq(mod(self.sizes[1], call.sym_int("groups")), 0));
+  require_multiple(call, self.sizes[1], call.sym_int("groups"), "channels");
   call.returns(following(call, self, self.sizes));
 }
 
@@ -228,9 +231,10 @@ std::vector<Expr> blocks(ShapeCall& call, const std::vector<Expr>& image) {
     if (kernel[d] <= 0 || dilation[d] <= 0 || stride[d] <= 0 || padding[d] < 0) {
       call.refuse("kernel_size, dilation and stride are positive, padding is not negative");
     }
-    const Expr count = floordiv(image[d] + 2 * padding[d] - dilation[d] * (kernel[d] - 1) - 1, stride[d]) + 1;
-    call.env().require(ge(count, 1));
-    counts.push_back(count);
+    const int64_t reach = dilation[d] * (kernel[d] - 1) + 1;
+    const Expr padded = image[d] + 2 * padding[d];
+    require_at_least(call, padded, reach, "size of the padded image, for this kernel");
+    counts.push_back(floordiv(padded - reach, stride[d]) + 1);
   }
   return counts;
 }
@@ -258,9 +262,9 @@ void col2im(ShapeCall& call) {
     image.push_back(image[0]);
   }
   const std::vector<Expr> counts = blocks(call, image);
-  call.env().require(eq(self.sizes.back(), counts[0] * counts[1]));
+  require_equal(call, self.sizes.back(), counts[0] * counts[1], "number of blocks");
   std::vector<Expr> sizes(self.sizes.begin(), self.sizes.end() - 1);
-  call.env().require(eq(mod(sizes.back(), block_elements(call)), 0));
+  require_multiple(call, sizes.back(), block_elements(call), "size of a column");
   sizes.back() = floordiv(sizes.back(), block_elements(call));
   sizes.insert(sizes.end(), image.begin(), image.end());
   call.returns(formatted(std::move(sizes), self.dtype, self));

@@ -1,3 +1,4 @@
+#include "exporters/fake/checks.h"
 #include "exporters/fake/families.h"
 #include "exporters/fake/layout.h"
 #include "exporters/fake/spatial.h"
@@ -23,8 +24,8 @@ void require_batched(const ShapeCall& call, const TensorMeta& input, size_t spat
 
 void returns_resampled(ShapeCall& call, const TensorMeta& input, const std::vector<Expr>& spatial) {
   for (size_t d = 0; d < spatial.size(); ++d) {
-    call.env().require(ge(spatial[d], 1));
-    call.env().require(ge(input.sizes[d + 2], 1));
+    require_at_least(call, spatial[d], 1, "size of the output");
+    require_at_least(call, input.sizes[d + 2], 1, "size of the input");
   }
   call.returns(formatted(with_spatial(input, spatial), input.dtype, input, suggest_memory_format(call.env(), input)));
 }
@@ -73,10 +74,10 @@ void require_grid(ShapeCall& call, const TensorMeta& input, const TensorMeta& gr
   if ((rank != 4 && rank != 5) || grid.sizes.size() != rank) {
     call.refuse(fmt::format("the input has rank {}, the grid {}", input.dim(), grid.dim()), "Both have rank 4 or 5.");
   }
-  call.env().require(eq(input.sizes[0], grid.sizes[0]));
-  call.env().require(eq(grid.sizes.back(), static_cast<int64_t>(rank) - 2));
+  require_equal(call, grid.sizes[0], input.sizes[0], "batch of the grid");
+  require_equal(call, grid.sizes.back(), static_cast<int64_t>(rank) - 2, "coordinates in the grid");
   for (size_t d = 2; d < rank; ++d) {
-    call.env().require(ge(input.sizes[d], 1));
+    require_at_least(call, input.sizes[d], 1, "size of the input");
   }
   if (grid.dtype != input.dtype) {
     call.refuse(
@@ -101,9 +102,9 @@ void affine_grid_generator(ShapeCall& call) {
   if (theta.dim() != 3) {
     call.refuse(fmt::format("theta has rank {}, not 3", theta.dim()));
   }
-  call.env().require(eq(theta.sizes[0], size[0]));
-  call.env().require(eq(theta.sizes[1], dims));
-  call.env().require(eq(theta.sizes[2], dims + 1));
+  require_equal(call, theta.sizes[0], size[0], "batch of theta");
+  require_equal(call, theta.sizes[1], dims, "rows of theta");
+  require_equal(call, theta.sizes[2], dims + 1, "columns of theta");
   std::vector<Expr> sizes{size[0]};
   sizes.insert(sizes.end(), size.begin() + 2, size.end());
   sizes.emplace_back(dims);
@@ -125,13 +126,13 @@ void pad_border(ShapeCall& call, size_t spatial) {
     Expr& size = sizes[sizes.size() - 1 - i];
     const Expr &before = padding[2 * i], &after = padding[2 * i + 1];
     if (kReflects) {  // an element is not reflected twice
-      call.env().require(lt(before, size));
-      call.env().require(lt(after, size));
+      require_at_most(call, before, size - 1, "padding before");
+      require_at_most(call, after, size - 1, "padding after");
     } else {
-      call.env().require(ge(size, 1));
+      require_at_least(call, size, 1, "size of the input");
     }
     size = size + before + after;
-    call.env().require(ge(size, 1));
+    require_at_least(call, size, 1, "size of the output");
   }
   call.returns(formatted(std::move(sizes), self.dtype, self, suggest_memory_format(call.env(), self)));
 }

@@ -1,3 +1,4 @@
+#include "exporters/fake/checks.h"
 #include "exporters/fake/families.h"
 #include "exporters/fake/layout.h"
 
@@ -48,8 +49,8 @@ void returns_values_and_indices(ShapeCall& call, const std::vector<Expr>& sizes,
 // The size of the axis; k lies within it.
 Expr require_k(ShapeCall& call, const TensorMeta& self, int64_t dim, const Expr& k, int64_t least) {
   const Expr size = self.dim() == 0 ? Expr(1) : self.sizes[static_cast<size_t>(dim)];
-  call.env().require(le(least, k));
-  call.env().require(le(k, size));
+  require_at_least(call, k, least, "k");
+  require_at_most(call, k, size, "k");
   return size;
 }
 
@@ -123,7 +124,7 @@ void searchsorted(ShapeCall& call) {
       call.refuse(fmt::format("the sequence has rank {}, the values {}", sequence.dim(), values.dim()));
     }
     for (size_t d = 0; d + 1 < values.sizes.size(); ++d) {
-      call.env().require(eq(sequence.sizes[d], values.sizes[d]));
+      require_equal(call, sequence.sizes[d], values.sizes[d], "size of the sequence");
     }
   }
   returns_positions(call, values.sizes, sequence);
