@@ -86,9 +86,9 @@ void unique_along(ShapeCall& call, int64_t dim, bool inverse, bool counts) {
   TensorMeta result = formatted(self.sizes, self.dtype, self);
   result.sizes[axis] = count;
   std::vector<Expr> front = result.sizes;
-  std::swap(front[0], front[axis]);
+  std::rotate(front.begin(), front.begin() + dim, front.begin() + dim + 1);
   result.strides = contiguous_strides(front);
-  std::swap(result.strides[0], result.strides[axis]);
+  std::rotate(result.strides.begin(), result.strides.begin() + 1, result.strides.begin() + dim + 1);
   call.returns(std::move(result));
   returns_inverse_and_counts(call, inverse, counts, {self.sizes[axis]}, count);
 }

@@ -21,6 +21,9 @@ std::span<const ShapeEntry> attention();
 std::span<const ShapeEntry> convolution();
 std::span<const ShapeEntry> pooling();
 std::span<const ShapeEntry> resampling();
+std::span<const ShapeEntry> recurrent();
+std::span<const ShapeEntry> spectral();
+std::span<const ShapeEntry> grouped();
 std::span<const ShapeEntry> data_sized();
 std::span<const ShapeEntry> data_dependent();
 

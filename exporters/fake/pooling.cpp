@@ -116,9 +116,14 @@ void avg_pool2d(ShapeCall& call) {
   call.returns(following(call, self, pooled_sizes<false>(call, self, 2)));
 }
 
-// The three-dimensional kernel is row-major only.
+// The three-dimensional kernel is row-major only, and wants the kernel to fit without the padding.
 void avg_pool3d(ShapeCall& call) {
   const TensorMeta self = call.meta("self");
+  require_spatial_rank(call, self, 3);
+  const std::vector<int64_t> kernel = per_axis(call, "kernel_size", 3, {});
+  for (size_t d = 0; d < 3; ++d) {
+    require_at_least(call, self.sizes[self.sizes.size() - 3 + d], kernel[d], "size of the input, for this kernel");
+  }
   call.returns(formatted(pooled_sizes<false>(call, self, 3), self.dtype, self));
 }
 

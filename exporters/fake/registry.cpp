@@ -12,9 +12,10 @@
 namespace exporters {
 
 std::span<std::span<const ShapeEntry> (*const)()> families::all() {
-  static constexpr std::array kFamilies = {
-      pointwise, reductions,    matmul,    views,       joins,   indexing,   advanced_indexing, factories,
-      sorting,   normalization, attention, convolution, pooling, resampling, data_sized,        data_dependent};
+  static constexpr std::array kFamilies = {pointwise, reductions,        matmul,     views,         joins,
+                                           indexing,  advanced_indexing, factories,  sorting,       normalization,
+                                           attention, convolution,       pooling,    resampling,    recurrent,
+                                           spectral,  grouped,           data_sized, data_dependent};
   return kFamilies;
 }
 

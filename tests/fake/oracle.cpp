@@ -372,6 +372,7 @@ class Run {
     const std::vector<c10::IValue> expected = flatten(real);
     const std::vector<c10::IValue> inferred = flatten(fake_);
     ASSERT_EQ(inferred.size(), expected.size()) << "number of results";
+    unbacked_.clear();
     for (size_t i = 0; i < expected.size(); ++i) {
       SCOPED_TRACE(fmt::format("result {}", i));
       compare(inferred[i], expected[i], sizes);
@@ -381,7 +382,18 @@ class Run {
 
  private:
   Valuation symbols_at(const Sizes& sizes) const {
-    return [this, &sizes](Symbol symbol) { return sizes.at(names_.at(symbol.name())); };
+    return [this, &sizes](Symbol symbol) {
+      const auto unbacked = unbacked_.find(symbol.name());
+      return unbacked != unbacked_.end() ? unbacked->second : sizes.at(names_.at(symbol.name()));
+    };
+  }
+
+  // A size that depends on the data takes its value from the first result that has it, and must allow it.
+  void bind_unbacked(const Expr& expr, int64_t value) const {
+    const auto symbol = expr.as_symbol();
+    if (!symbol || names_.contains(symbol->name()) || unbacked_.contains(symbol->name())) return;
+    EXPECT_TRUE(env_->bounds(expr).contains(value)) << value << " in " << env_->bounds(expr).str();
+    unbacked_[symbol->name()] = value;
   }
 
   bool has_ones(const Sizes& sizes) const {
@@ -405,6 +417,10 @@ class Run {
   }
 
   void compare_metadata(const TensorMeta& meta, const at::Tensor& real, const Sizes& sizes) const {
+    ASSERT_EQ(meta.dim(), real.dim());
+    for (int64_t d = 0; d < real.dim(); ++d) {
+      bind_unbacked(meta.sizes[static_cast<size_t>(d)], real.size(d));
+    }
     const Valuation valuation = symbols_at(sizes);
     EXPECT_EQ(c10::toString(meta.dtype), std::string(c10::toString(real.scalar_type())));
     EXPECT_EQ(meta.device.str(), real.device().str());
@@ -422,6 +438,7 @@ class Run {
 
   void compare_numbers(const c10::IValue& inferred, const c10::IValue& expected, const Sizes& sizes) const {
     if (expected.isInt() && inferred.isSymInt()) {
+      bind_unbacked(to_expr(inferred.toSymInt()), expected.toInt());
       EXPECT_EQ(to_expr(inferred.toSymInt()).evaluate(symbols_at(sizes)), expected.toInt());
     } else if (expected.isBool() && inferred.isSymBool()) {
       EXPECT_EQ(to_bool_expr(inferred.toSymBool()).evaluate(symbols_at(sizes)), expected.toBool());
@@ -466,7 +483,11 @@ class Run {
   std::shared_ptr<ShapeEnv> env_;
   std::map<std::string, Expr> symbols_;       // name in the case → symbol
   std::map<std::string, std::string> names_;  // symbol → name in the case
+<<<<<<< HEAD
   std::map<std::string, Range> first_ranges_;
+=======
+  mutable Sizes unbacked_;                    // symbol → value in the run under way
+>>>>>>> c4ac742 (Shape functions of recurrent layers, Fourier transforms, complex numbers and grouped products; tests against the real ops)
   torch::jit::Stack fake_;
   std::vector<at::Tensor> fake_arguments_;
 };
