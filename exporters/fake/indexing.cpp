@@ -68,6 +68,25 @@ void gather(ShapeCall& call) {
   call.returns(formatted(index.sizes, self.dtype, self));
 }
 
+// Both tensors are broadcast, but for the axis.
+void take_along_dim(ShapeCall& call) {
+  const TensorMeta self = call.meta("self"), indices = call.meta("indices");
+  require_dtype(call, "indices", {ScalarType::Long});
+  if (!call.has("dim")) {
+    call.returns(formatted({indices.numel()}, self.dtype, self));
+    return;
+  }
+  require_same_rank(call, self, indices, "indices");
+  const int64_t dim = call.dim("dim", self.dim());
+  std::vector<Expr> sizes = indices.sizes;
+  for (size_t d = 0; d < sizes.size() && d < self.sizes.size(); ++d) {
+    if (static_cast<int64_t>(d) != dim) {
+      sizes[d] = call.env().broadcast(self.sizes[d], indices.sizes[d]);
+    }
+  }
+  call.returns(formatted(std::move(sizes), self.dtype, self));
+}
+
 void scatter(ShapeCall& call) {
   const TensorMeta self = call.meta("self"), index = call.meta("index");
   require_index(call);
@@ -249,6 +268,7 @@ void one_hot(ShapeCall& call) {
 
 constexpr auto kTable = std::to_array<ShapeEntry>({
     {"aten::gather", gather},
+    {"aten::take_along_dim", take_along_dim},
     {"aten::scatter", scatter},
     {"aten::scatter_add", scatter},
     {"aten::scatter_reduce", scatter},

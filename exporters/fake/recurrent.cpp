@@ -96,6 +96,27 @@ void rnn_packed(ShapeCall& call) { run_packed(call, one_state(call)); }
 void lstm(ShapeCall& call) { run(call, two_states(call)); }
 void lstm_packed(ShapeCall& call) { run_packed(call, two_states(call)); }
 
+// ── One step: (batch, features) ──
+
+void step(ShapeCall& call, const std::vector<TensorMeta>& states) {
+  const TensorMeta input = call.meta("input"), input_weight = call.meta("w_ih");
+  for (const TensorMeta& state : states) {
+    if (state.dim() != input.dim() || input_weight.dim() != 2) {
+      call.refuse(fmt::format("the input has rank {}, a state {}, the weight {}", input.dim(), state.dim(),
+                              input_weight.dim()));
+    }
+    require_equal(call, input.sizes.back(), input_weight.sizes[1], "features of the input");
+    require_equal(call, state.sizes.back(), call.meta("w_hh").sizes.back(), "features of a state");
+    if (input.dim() == 2) {
+      require_equal(call, state.sizes[0], input.sizes[0], "batch of a state");
+    }
+  }
+  returns_states(call, states);
+}
+
+void rnn_cell(ShapeCall& call) { step(call, one_state(call)); }
+void lstm_cell(ShapeCall& call) { step(call, two_states(call)); }
+
 constexpr auto kTable = std::to_array<ShapeEntry>({
     {"aten::lstm.input", lstm},
     {"aten::lstm.data", lstm_packed},
@@ -105,6 +126,10 @@ constexpr auto kTable = std::to_array<ShapeEntry>({
     {"aten::rnn_tanh.data", rnn_packed},
     {"aten::rnn_relu.input", rnn},
     {"aten::rnn_relu.data", rnn_packed},
+    {"aten::lstm_cell", lstm_cell},
+    {"aten::gru_cell", rnn_cell},
+    {"aten::rnn_tanh_cell", rnn_cell},
+    {"aten::rnn_relu_cell", rnn_cell},
 });
 
 }  // namespace

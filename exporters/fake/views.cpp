@@ -609,33 +609,6 @@ void alias_copy(ShapeCall& call) { call.returns(like(call.env(), call.meta("self
 
 void returns_self(ShapeCall& call) { call.returns_same(call.tensor("self")); }
 
-void view_as_real(ShapeCall& call) {
-  TensorMeta self = call.meta("self");
-  self.dtype = c10::toRealValueType(self.dtype);
-  for (Expr& stride : self.strides) {
-    stride = stride * 2;
-  }
-  self.storage_offset = self.storage_offset * 2;
-  self.sizes.push_back(2);
-  self.strides.push_back(1);
-  returns_view(call, std::move(self));
-}
-
-void view_as_complex(ShapeCall& call) {
-  TensorMeta self = call.meta("self");
-  if (self.sizes.empty() || !(self.sizes.back() == Expr(2)) || !(self.strides.back() == Expr(1))) {
-    call.refuse("the last axis must have size 2 and stride 1");
-  }
-  self.dtype = c10::toComplexType(self.dtype);
-  self.sizes.pop_back();
-  self.strides.pop_back();
-  for (Expr& stride : self.strides) {
-    stride = call.env().simplify(floordiv(stride, 2));
-  }
-  self.storage_offset = call.env().simplify(floordiv(self.storage_offset, 2));
-  returns_view(call, std::move(self));
-}
-
 constexpr auto kTable = std::to_array<ShapeEntry>({
     {"aten::view", view},
     {"aten::view.dtype", view_dtype},
@@ -682,8 +655,6 @@ constexpr auto kTable = std::to_array<ShapeEntry>({
     {"aten::lift_fresh", returns_self},
     {"aten::lift", alias_copy},
     {"aten::requires_grad_", returns_self},
-    {"aten::view_as_real", view_as_real},
-    {"aten::view_as_complex", view_as_complex},
     {"aten::squeeze_", refuse_in_place},
     {"aten::unsqueeze_", refuse_in_place},
     {"aten::transpose_", refuse_in_place},

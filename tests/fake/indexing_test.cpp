@@ -18,6 +18,8 @@ std::vector<Case> gather() {
       Case("aten::gather", {t("b s 5"), 1, index("b n 6", "s")}).refused("6"),
       Case("aten::gather", {t("b s 5"), 1, index("b n", "s")}).refused("rank"),
       Case("aten::take_along_dim", {t("b s 5"), index("b 1 5", "s"), 1}).all_layouts(),
+      Case("aten::take_along_dim", {t("b 1 5"), index("b n m", "1"), 1}).sample("m", 5).binds({"m"}),
+      Case("aten::take_along_dim", {t("b s"), index("n", "b*s")}),
       Case("aten::take", {t("b s 5"), index("n m", "b*s*5")}).all_layouts(),
   };
 }

@@ -28,25 +28,29 @@ std::vector<Case> recurrent() {
   return {
       Case("aten::lstm.input",
            {t("s b 4"), list(t("1 b 6"), t("1 b 6")), parameters(4, 1, false), true, 1, 0.0, false, false, false})
-          .all_layouts()
+
           .dtypes({ScalarType::Double}),
       Case("aten::lstm.input",
-           {t("b s 4"), list(t("4 b 6"), t("4 b 6")), parameters(4, 2, true), true, 2, 0.0, false, true, true})
-          .all_layouts(),
+           {t("b s 4"), list(t("4 b 6"), t("4 b 6")), parameters(4, 2, true), true, 2, 0.0, false, true, true}),
       Case("aten::lstm.input",
            {t("b s 5"), list(t("1 b 6"), t("1 b 6")), parameters(4, 1, false), true, 1, 0.0, false, false, true})
           .refused("5 is not equal to 4"),
       Case("aten::lstm.input",
            {t("b s 4"), list(t("2 b 6"), t("2 b 6")), parameters(4, 1, false), true, 1, 0.0, false, false, true})
           .refused("2 is not equal to 1"),
-      Case("aten::gru.input", {t("s b 4"), t("2 b 6"), parameters(3, 1, true), true, 1, 0.0, false, true, false})
-          .all_layouts(),
-      Case("aten::gru.input", {t("b s 4"), t("2 b 6"), parameters(3, 2, false), true, 2, 0.0, false, false, true}),
+      Case("aten::gru.input", {t("s b 4"), t("2 b 6"), parameters(3, 1, true), true, 1, 0.0, false, true, false}),
+      Case("aten::lstm.input", {t("s b 4").transposed(0, 1), list(t("1 b 6"), t("1 b 6").transposed(1, 2)),
+                                parameters(4, 1, false), true, 1, 0.0, false, false, false}),
+      Case("aten::gru.input",
+           {t("b s 4").transposed(0, 1), t("2 b 6"), parameters(3, 2, false), true, 2, 0.0, false, false, true}),
       Case("aten::rnn_tanh.input",
            {t("s b 4"), t("1 b 6"), parameters(1, 1, false), true, 1, 0.0, false, false, false}),
       Case("aten::rnn_relu.input", {t("b s 4"), t("1 b 6"), parameters(1, 1, false), true, 1, 0.0, false, false, true}),
       Case("aten::lstm_cell", {t("b 4"), list(t("b 6"), t("b 6")), t("24 4"), t("24 6"), t("24"), t("24")}),
       Case("aten::gru_cell", {t("b 4"), t("b 6"), t("18 4"), t("18 6"), t("18"), t("18")}),
+      Case("aten::rnn_tanh_cell", {t("b 4"), t("b 6"), t("6 4"), t("6 6"), t("6"), t("6")}),
+      Case("aten::gru_cell", {t("b 4"), t("b 5"), t("18 4"), t("18 6"), t("18"), t("18")})
+          .refused("5 is not equal to 6"),
   };
 }
 
