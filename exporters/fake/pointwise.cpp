@@ -116,8 +116,12 @@ void masked_fill(ShapeCall& call) {
 // complex(real, imag), polar(abs, angle)
 void to_complex(ShapeCall& call) {
   const auto& arguments = call.schema().arguments();
-  const TensorMeta first = call.meta(arguments[0].name());
-  call.returns(elementwise(call.env(), {first, call.meta(arguments[1].name())}, c10::toComplexType(first.dtype)));
+  const TensorMeta first = call.meta(arguments[0].name()), second = call.meta(arguments[1].name());
+  if (first.dtype != second.dtype || !c10::isFloatingType(first.dtype)) {
+    call.refuse(std::string("the parts have dtypes ") + c10::toString(first.dtype) + " and " +
+                c10::toString(second.dtype) + "; both must be of one floating type");
+  }
+  call.returns(elementwise(call.env(), {first, second}, c10::toComplexType(first.dtype)));
 }
 
 // Which elements are among the others.

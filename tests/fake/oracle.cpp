@@ -483,11 +483,8 @@ class Run {
   std::shared_ptr<ShapeEnv> env_;
   std::map<std::string, Expr> symbols_;       // name in the case → symbol
   std::map<std::string, std::string> names_;  // symbol → name in the case
-<<<<<<< HEAD
   std::map<std::string, Range> first_ranges_;
-=======
-  mutable Sizes unbacked_;                    // symbol → value in the run under way
->>>>>>> c4ac742 (Shape functions of recurrent layers, Fourier transforms, complex numbers and grouped products; tests against the real ops)
+  mutable Sizes unbacked_;  // symbol → value in the run under way
   torch::jit::Stack fake_;
   std::vector<at::Tensor> fake_arguments_;
 };
