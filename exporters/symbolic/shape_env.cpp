@@ -108,6 +108,8 @@ struct ShapeEnv::Impl {
 
   uint64_t version = 1;  // grows whenever something new is known
   uint64_t replacements = 0;
+  uint64_t placed_version = 1;
+  size_t placed_guards = 0;
   size_t next_backed = 0;
   size_t next_unbacked = 0;
 
@@ -977,6 +979,25 @@ Expr ShapeEnv::broadcast(const Expr& left, const Expr& right) {
   };
   throw Error(fmt::format("sizes {} and {} do not broadcast", text(a, *sample_a), text(b, *sample_b)),
               current_place().str(), "Sizes must be equal, or one of them 1.");
+}
+
+void ShapeEnv::place_facts(const Place& place) {
+  if (impl_->placed_version == impl_->version) {
+    return;
+  }
+  impl_->placed_version = impl_->version;
+  for (SymbolInfo& symbol : impl_->symbols) {
+    if (symbol.replacement && symbol.replaced_at.empty()) {
+      symbol.replaced_at = place;
+    }
+  }
+  for (; impl_->placed_guards < impl_->raw_guards.size(); ++impl_->placed_guards) {
+    RawGuard& guard = impl_->raw_guards[impl_->placed_guards];
+    if (guard.place.empty()) {
+      guard.place = place;
+      impl_->guards_version = 0;
+    }
+  }
 }
 
 const std::vector<Guard>& ShapeEnv::guards() const {

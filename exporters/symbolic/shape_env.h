@@ -76,6 +76,10 @@ class ShapeEnv {
   /// The expression as a plain number: evaluate(expr == its sample value). Throws Error on unbacked symbols.
   int64_t specialize(const Expr& expr);
 
+  /// The place of what was learnt since the last call outside of every module and op, such as a size that was read as
+  /// a plain number: next to what, is the best that is known.
+  void place_facts(const Place& place);
+
   /// Two sizes meet in a broadcast (or expand, batch, mask); gives the resulting size, with the rules of
   /// docs/architecture.md: equal: nothing to ask; two symbols with equal samples become one; one is 1 at the sample
   /// and the other not: the first becomes static 1; a symbol and a constant (≠ 1) of the same size: the symbol becomes

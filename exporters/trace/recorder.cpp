@@ -82,7 +82,10 @@ void Recorder::add_state(const TracedState& state) {
          "two parameters or buffers are called '{}'", state.name);
 
   state_names_.emplace(value, state.name);
-  remember(state.tensor, value);
+  // A tensor under a second name (tied weights) stays the first one's value.
+  if (!known_.contains(state.tensor.unsafeGetTensorImpl())) {
+    remember(state.tensor, value);
+  }
   if (state.tensor.numel() > 0) {
     state_by_data_.emplace(state.tensor.const_data_ptr(), value);
   }
@@ -134,9 +137,19 @@ void Recorder::handle(const c10::OperatorHandle& op, Stack& stack) {
   if (current_place().module_path.empty() && !call.module_path.empty()) {
     owner.emplace(call.module_path, std::string_view(), SourceLocation());
   }
+  place_facts_before();
   infer_results(call);
   record(call);
   give_results(call, stack);
+}
+
+// Sizes that the model read since the last op: of a module that enters no scope, only its ops tell the name.
+void Recorder::place_facts_before() {
+  Place place = current_place();
+  if (!place.module_path.empty()) {
+    place.op = "before " + place.op;
+    env_->place_facts(place);
+  }
 }
 
 // Note [Tensors under construction]

@@ -40,6 +40,7 @@ class Recorder : public DispatchMode {
 
   void run_for_real(const c10::OperatorHandle& op, torch::jit::Stack& stack);
   bool is_under_construction(const c10::OperatorHandle& op, const torch::jit::Stack& stack) const;
+  void place_facts_before();
   void read_arguments(Call& call);
   void refuse_written_constant(const Argument& argument) const;
   void infer_results(Call& call);

@@ -4,6 +4,8 @@
 
 #include <torch/nn/module.h>
 
+#include <algorithm>
+
 namespace exporters {
 namespace {
 
@@ -12,13 +14,36 @@ std::string last_component(const std::string& qualified) {
   return colon == std::string::npos ? qualified : qualified.substr(colon + 1);
 }
 
-void refuse_training_mode(const torch::nn::Module& module) {
+// The modules that compute something: those without children, or all where a parent alone is in training mode.
+std::vector<std::string> in_training_mode(const torch::nn::Module& module) {
+  std::vector<std::string> leaves;
+  std::vector<std::string> parents;
   for (const auto& item : module.named_modules()) {
     if (item.value()->is_training()) {
-      throw Error("the module is in training mode: dropout would stay random and batch statistics would be the batch's",
-                  item.key().empty() ? item.value()->name() : item.key(), "Call module.eval() before the export.");
+      const std::string type = last_component(item.value()->name());
+      const std::string text = item.key().empty() ? type : "'" + item.key() + "' (" + type + ")";
+      (item.value()->children().empty() ? leaves : parents).push_back(text);
     }
   }
+  return leaves.empty() ? parents : leaves;
+}
+
+void refuse_training_mode(const torch::nn::Module& module) {
+  constexpr size_t kShown = 4;
+  const std::vector<std::string> found = in_training_mode(module);
+  if (found.empty()) {
+    return;
+  }
+  std::string names;
+  for (size_t i = 0; i < std::min(found.size(), kShown); ++i) {
+    names += (i == 0 ? "" : ", ") + found[i];
+  }
+  if (found.size() > kShown) {
+    names += " and " + std::to_string(found.size() - kShown) + " more";
+  }
+  throw Error(
+      "in training mode: " + names + ". Dropout would stay random, and normalization would use the batch's statistics",
+      last_component(module.name()), "Call module.eval() before the export.");
 }
 
 }  // namespace

@@ -186,6 +186,35 @@ TEST(Trace, ReadingASizeAsAPlainNumberMakesTheAxisStaticAndSaysWhich) {
   EXPECT_TRUE(found);
 }
 
+TEST(Trace, ATensorUnderTwoNamesIsOneValue) {
+  const at::Tensor weight = at::rand({7, 4});
+  TraceRequest model = request({{"ids", at::randint(7, {2, 3}, at::kLong)}}, nullptr);
+  model.state = {{"embedding.weight", weight}, {"head.weight", weight}};
+  model.forward = [&](const NamedInputs& in) {
+    return PyTree(at::linear(at::embedding(weight, input(in, 0)), weight));
+  };
+
+  const ExportedProgram program = trace(model);
+
+  EXPECT_EQ(program.state.size(), 2u);
+  EXPECT_EQ(program.graph->find("p_embedding_weight")->users().size(), 2u);
+  EXPECT_NO_THROW(verify(program));
+}
+
+TEST(Trace, ASizeReadAsAPlainNumberIsSaidWithTheModuleThatComesNext) {
+  const at::Tensor weight = at::rand({4, 4});
+  TraceRequest model = request({{"x", at::rand({2, 3, 4})}}, nullptr);
+  model.state = {{"encoder.fc.weight", weight}};
+  model.forward = [&](const NamedInputs& in) {
+    const int64_t length = input(in, 0).size(1);
+    return PyTree(at::linear(input(in, 0), weight) / length);
+  };
+
+  const ExportedProgram program = trace(model);
+
+  EXPECT_EQ(program.specializations.at(0).str(), "x axis 1 became static: 3 (encoder.fc, before aten::linear)");
+}
+
 TEST(Trace, NeverTouchesWeightBytes) {
   const size_t bytes = size_t{1} << 40;  // far more than there is memory, and not even readable
   void* unreadable = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
