@@ -17,7 +17,8 @@ from reference_folder import exit_if_current, mark_current
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TRANSFORMERS_VERBOSITY"] = "error"
-exit_if_current(__file__)
+if __name__ == "__main__":
+    exit_if_current(__file__)
 
 import torch
 import transformers

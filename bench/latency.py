@@ -1,0 +1,67 @@
+"""Median latency of the same model in several program files: `latency.py REQUEST.json`; compare writes the request."""
+
+import json
+import statistics
+import sys
+import time
+
+import numpy
+import onnxruntime
+
+WARM_UP = 5
+
+
+class OnnxProgram:
+    def __init__(self, path, threads):
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = threads
+        options.inter_op_num_threads = 1
+        self.session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+        self.names = {value.name for value in self.session.get_inputs()}
+
+    def __call__(self, inputs):
+        return self.session.run(None, {name: value for name, value in inputs.items() if name in self.names})
+
+
+PROGRAMS = {"onnx": OnnxProgram}
+
+
+def interleaved_medians(programs, inputs, runs):
+    """Milliseconds per program. The order of the programs turns round from one round to the next."""
+    times = {side: [] for side in programs}
+    for number in range(-WARM_UP, runs):
+        for side in list(programs)[:: 1 if number % 2 else -1]:
+            start = time.perf_counter()
+            programs[side](inputs)
+            if number >= 0:
+                times[side].append(time.perf_counter() - start)
+    return {side: 1000 * statistics.median(values) for side, values in times.items()}
+
+
+def largest_difference(programs, inputs):
+    outputs = [program(inputs) for program in programs.values()]
+    if len(outputs) < 2:
+        return None
+    pairs = zip(*outputs, strict=True)
+    return max(float(numpy.abs(a - b).max()) for a, b in pairs)
+
+
+def main():
+    with open(sys.argv[1]) as file:
+        request = json.load(file)
+    latency = {side: {} for side in request["programs"]}
+    differences = []
+    for threads in request["threads"]:
+        make = PROGRAMS[request["format"]]
+        programs = {side: make(path, threads) for side, path in request["programs"].items()}
+        for shape, literal in zip(request["shapes"], request["inputs"]):
+            inputs = {name: numpy.array(value, dtype=numpy.int64) for name, value in literal.items()}
+            name = f"({shape[0]}, {shape[1]}), {threads} thread{'s' if threads > 1 else ''}"
+            for side, value in interleaved_medians(programs, inputs, request["runs"]).items():
+                latency[side][name] = value
+            differences.append(largest_difference(programs, inputs))
+    print(json.dumps({"latency_ms": latency, "largest_difference": None if None in differences else max(differences)}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,67 @@
+// docs/cli.md: its examples run, and it leaves no option out.
+#include "tests/cli/hfx.h"
+#include "tests/support/temporary_folder.h"
+
+#include "exporters/weights/safetensors.h"
+
+#include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
+#include <gtest/gtest.h>
+
+#include <regex>
+#include <sstream>
+
+namespace exporters {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Example {
+  std::string command;
+  std::string error;  // what stderr says when the example is one that fails
+};
+
+std::vector<Example> examples(const std::string& page) {
+  std::vector<Example> found;
+  std::istringstream lines(page);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("    hfx ")) {
+      found.push_back({line.substr(4), {}});
+    } else if (line.starts_with("    hfx: error: ")) {
+      found.back().error = line.substr(4) + "\n";
+    }
+  }
+  return found;
+}
+
+TEST(Docs, EveryExampleDoesWhatThePageSays) {
+  const testing::TemporaryFolder folder;
+  fs::create_directory_symlink(testing::minilm(), folder / "all-MiniLM-L6-v2");
+  const at::Tensor ones = at::ones({2, 5}, at::kLong);
+  save_safetensors(folder / "inputs.safetensors",
+                   {{"input_ids", ones}, {"attention_mask", ones}, {"token_type_ids", at::zeros({2, 5}, at::kLong)}});
+
+  const std::vector<Example> all = examples(testing::read_text("docs/cli.md"));
+
+  ASSERT_GE(all.size(), 15U);
+  for (const Example& example : all) {
+    SCOPED_TRACE(example.command);
+    const auto result = testing::shell(example.command, folder.path());
+    EXPECT_EQ(result.code, example.error.empty() ? 0 : 1) << result.err;
+    EXPECT_EQ(result.err, example.error);
+  }
+}
+
+TEST(Docs, EveryOptionIsOnThePage) {
+  const std::string page = testing::read_text("docs/cli.md");
+  for (const char* command : {"export", "run", "inspect", "models"}) {
+    const std::string help = testing::hfx({command, "--help"}).out;
+    const std::regex option("--[a-z]+");
+    for (auto it = std::sregex_iterator(help.begin(), help.end(), option); it != std::sregex_iterator(); ++it) {
+      EXPECT_NE(page.find(it->str()), std::string::npos) << command << " " << it->str();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace exporters

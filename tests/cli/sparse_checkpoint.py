@@ -1,0 +1,125 @@
+"""An export reads no weights: python sparse_checkpoint.py HFX.
+
+Exports BERT checkpoints of 40 GB whose weights are holes in a file: one huge table, and many layers in several shards. The
+export may take 500 MB of memory, a good part of which is libtorch itself, and the weights it writes are holes too. The time
+is printed, not judged.
+
+Only the standard library is imported: a process's peak memory starts with that of the process which forks it.
+"""
+
+import json
+import os
+import pathlib
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+PEAK_LIMIT = 500e6
+# What the file system may spend on a file of holes: the header and graph, and maps of extents.
+DISK_LIMIT = 50e6
+SIZE = 40e9
+
+
+def parameters(config):
+    """Name and shape of each parameter of BertModel."""
+    hidden, inner = config["hidden_size"], config["intermediate_size"]
+
+    def linear(name, outputs, inputs):
+        return {f"{name}.weight": [outputs, inputs], f"{name}.bias": [outputs]}
+
+    def norm(name):
+        return {f"{name}.weight": [hidden], f"{name}.bias": [hidden]}
+
+    result = {
+        "embeddings.word_embeddings.weight": [config["vocab_size"], hidden],
+        "embeddings.position_embeddings.weight": [config["max_position_embeddings"], hidden],
+        "embeddings.token_type_embeddings.weight": [config["type_vocab_size"], hidden],
+        **norm("embeddings.LayerNorm"),
+    }
+    for number in range(config["num_hidden_layers"]):
+        layer = f"encoder.layer.{number}"
+        for name in ("query", "key", "value"):
+            result |= linear(f"{layer}.attention.self.{name}", hidden, hidden)
+        result |= linear(f"{layer}.attention.output.dense", hidden, hidden) | norm(f"{layer}.attention.output.LayerNorm")
+        result |= linear(f"{layer}.intermediate.dense", inner, hidden)
+        result |= linear(f"{layer}.output.dense", hidden, inner) | norm(f"{layer}.output.LayerNorm")
+    return result | linear("pooler.dense", hidden, hidden)
+
+
+def write_shard(path, shapes):
+    """A safetensors file with a header, and a hole for the data. Returns the bytes of the data."""
+    header, offset = {}, 0
+    for name, shape in shapes.items():
+        size = 4
+        for dim in shape:
+            size *= dim
+        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [offset, offset + size]}
+        offset += size
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    with open(path, "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text)
+        file.truncate(8 + len(text) + offset)
+    return offset
+
+
+def write_checkpoint(folder, settings, shards):
+    config = {
+        "architectures": ["BertModel"], "model_type": "bert", "hidden_act": "gelu", "layer_norm_eps": 1e-12,
+        "max_position_embeddings": 512, "type_vocab_size": 2, "pad_token_id": 0, "dtype": "float32", **settings,
+    }
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(config))
+    shapes = parameters(config)
+    if shards == 1:
+        return write_shard(folder / "model.safetensors", shapes)
+    names = list(shapes)
+    total, where = 0, {}
+    for number in range(shards):
+        file = f"model-{number + 1:05}-of-{shards:05}.safetensors"
+        part = names[number::shards]
+        total += write_shard(folder / file, {name: shapes[name] for name in part})
+        where |= dict.fromkeys(part, file)
+    index = {"metadata": {"total_size": total}, "weight_map": where}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    return total
+
+
+CASES = {
+    "one huge table": dict(vocab_size=9_900_000, hidden_size=1024, num_hidden_layers=2, num_attention_heads=16,
+                           intermediate_size=4096, shards=1),
+    "many layers in shards": dict(vocab_size=32_000, hidden_size=4096, num_hidden_layers=50, num_attention_heads=32,
+                                  intermediate_size=16_384, shards=4),
+}
+
+
+def check(hfx, work, settings):
+    shards = settings.pop("shards")
+    checkpoint, out = work / "checkpoint", work / "out"
+    total = write_checkpoint(checkpoint, settings, shards)
+    assert total > SIZE, total
+    start = time.monotonic()
+    process = subprocess.Popen([hfx, "export", checkpoint, "--to", "onnx", "-o", out], stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    peak = usage.ru_maxrss * 1024
+    assert process.returncode == 0, process.returncode
+    data = (out / "model.onnx.data").stat()
+    print(f"  {total / 1e9:.1f} GB in {time.monotonic() - start:.1f} s, peak memory {peak / 1e6:.0f} MB, "
+          f"{data.st_size / 1e9:.1f} GB written on {data.st_blocks * 512 / 1e6:.1f} MB of disk")
+    assert peak < PEAK_LIMIT, peak
+    assert data.st_size >= total, data.st_size
+    assert data.st_blocks * 512 < DISK_LIMIT, data.st_blocks * 512
+
+
+def main():
+    for name, settings in CASES.items():
+        print(name)
+        with tempfile.TemporaryDirectory() as work:
+            check(sys.argv[1], pathlib.Path(work), dict(settings))
+
+
+if __name__ == "__main__":
+    main()
