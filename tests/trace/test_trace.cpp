@@ -100,6 +100,27 @@ TEST(Trace, NamesTheModuleOfAParameterWhereTheModelEntersNoScope) {
   }
 }
 
+TEST(Trace, ATensorUnderTwoNamesIsUsedUnderTheFirst) {
+  const at::Tensor table = at::rand({7, 4});
+  TraceRequest model = request({{"ids", at::randint(0, 7, {2, 3}, at::kLong)}}, nullptr);
+  model.state = {{"embedding.weight", table}, {"decoder.weight", table}};
+  model.forward = [&](const NamedInputs& in) { return PyTree(at::linear(at::embedding(table, input(in, 0)), table)); };
+
+  const ExportedProgram program = trace(model);
+
+  EXPECT_THAT(targets(program), ElementsAre("aten.embedding.default", "aten.linear.default"));
+  const Value* first = program.graph->placeholders().at(0);
+  for (const Node& node : *program.graph) {
+    if (node.target() == "aten.embedding.default") {
+      EXPECT_EQ(node.arg(0).value(), first);
+    } else if (node.target() == "aten.linear.default") {
+      EXPECT_EQ(node.arg(1).value(), first);
+    }
+  }
+  EXPECT_EQ(program.signature.inputs[1].target, "decoder.weight");
+  EXPECT_NO_THROW(verify(program));
+}
+
 TEST(Trace, SampleSizesOfOneAndZeroStaySymbolic) {
   const ExportedProgram program =
       trace(request({{"x", at::rand({1, 0, 7})}}, [](const NamedInputs& in) { return at::relu(input(in, 0)); }));
