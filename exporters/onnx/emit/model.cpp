@@ -17,7 +17,7 @@ struct TypeRow {
 
 constexpr auto kNone = c10::ScalarType::Undefined;
 constexpr std::array kTypes = {
-    TypeRow{OnnxType::kFloat, "float", 32, c10::ScalarType::Float},
+    TypeRow{OnnxType::kFloat, "float32", 32, c10::ScalarType::Float},
     TypeRow{OnnxType::kUint8, "uint8", 8, c10::ScalarType::Byte},
     TypeRow{OnnxType::kInt8, "int8", 8, c10::ScalarType::Char},
     TypeRow{OnnxType::kUint16, "uint16", 16, c10::ScalarType::UInt16},
@@ -27,7 +27,7 @@ constexpr std::array kTypes = {
     TypeRow{OnnxType::kString, "string", 0, kNone},
     TypeRow{OnnxType::kBool, "bool", 8, c10::ScalarType::Bool},
     TypeRow{OnnxType::kFloat16, "float16", 16, c10::ScalarType::Half},
-    TypeRow{OnnxType::kDouble, "double", 64, c10::ScalarType::Double},
+    TypeRow{OnnxType::kDouble, "float64", 64, c10::ScalarType::Double},
     TypeRow{OnnxType::kUint32, "uint32", 32, c10::ScalarType::UInt32},
     TypeRow{OnnxType::kUint64, "uint64", 64, c10::ScalarType::UInt64},
     TypeRow{OnnxType::kComplex64, "complex64", 64, c10::ScalarType::ComplexFloat},

@@ -53,7 +53,7 @@ enum class OnnxType : int32_t {
 OnnxType onnx_type(c10::ScalarType dtype);
 /// Nothing for an ONNX type that torch does not have.
 std::optional<c10::ScalarType> scalar_type(OnnxType type);
-/// "float", "int64": as the ONNX specification spells it; "type 99" for an unknown number.
+/// "float32", "int64": torch's names where it has the type; "type 99" for an unknown number.
 std::string type_name(OnnxType type);
 /// Bits of one element; 0 for strings and unknown types.
 int64_t bits_per_element(OnnxType type);
