@@ -6,26 +6,53 @@
 
 #include <c10/util/Exception.h>
 #include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <iostream>
 #include <new>
 
 namespace {
 
-// As sysexits.h has them: a script can tell a wrong call from wrong data.
+// A script can tell a wrong command line from work that could not be done.
 constexpr int kFailure = 1;
+constexpr int kWrongUsage = 2;
 
-int report(const std::string& message) {
+// One paragraph that ends like a sentence, whoever wrote the message.
+int report(std::string message, int code = kFailure) {
+  std::replace(message.begin(), message.end(), '\n', ' ');
+  message.erase(message.find_last_not_of(' ') + 1);
+  if (!message.empty() && message.find_last_of(".!?") != message.size() - 1) {
+    message += '.';
+  }
   std::cerr << "hfx: error: " << message << "\n";
-  return kFailure;
+  return code;
+}
+
+int report_usage(const CLI::App& app, const CLI::ParseError& error) {
+  std::string command = app.get_name();
+  for (const CLI::App* subcommand : app.get_subcommands()) {
+    command += " " + subcommand->get_name();
+  }
+  return report(std::string(error.what()) + " (" + command + " --help lists what there is)", kWrongUsage);
+}
+
+void print_version(bool json) {
+  if (json) {
+    std::cout << nlohmann::json{{"version", exporters::version()}}.dump(2) << "\n";
+  } else {
+    std::cout << "hfx " << exporters::version() << "\n";
+  }
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   CLI::App app("Export transformers checkpoints to programs that run without Python, and run them.", "hfx");
-  app.set_version_flag("--version", "hfx " + std::string(exporters::version()));
-  app.require_subcommand(1);
+  bool version = false;
+  bool json = false;
+  app.add_flag("--version", version, "Print the version and exit");
+  app.add_flag("--json", json, "With --version: print it as JSON");
   app.get_formatter()->column_width(34);
   hfx::add_export_command(app);
   hfx::add_run_command(app);
@@ -34,9 +61,14 @@ int main(int argc, char** argv) {
   try {
     exporters::onnx::register_onnx_backend();
     app.parse(argc, argv);
+    if (version) {
+      print_version(json);
+    } else if (app.get_subcommands().empty()) {
+      throw CLI::RequiredError("A command");
+    }
     return 0;
   } catch (const CLI::ParseError& error) {
-    return app.exit(error);
+    return error.get_exit_code() == 0 ? app.exit(error) : report_usage(app, error);
   } catch (const exporters::Error& error) {
     return report(error.what());
   } catch (const c10::Error& error) {
