@@ -92,7 +92,7 @@ void PreTrainedModel::check_arguments(const ForwardArgs& args) const {
   }
   for (const auto& [name, value] : args) {
     const bool is_known =
-        std::any_of(specs.begin(), specs.end(), [&](const ArgumentSpec& spec) { return spec.name == name; });
+        std::any_of(specs.begin(), specs.end(), [&name = name](const ArgumentSpec& spec) { return spec.name == name; });
     if (!is_known) {
       throw Error(fmt::format("{} has no argument \"{}\"", class_name(), name), {},
                   fmt::format("It takes: {}", fmt::join(known, ", ")));
