@@ -389,7 +389,8 @@ class HeaderReader {
       reporter_.refuse_damaged("tensor {} ends at byte {} of the file, but the file has only {}", quote(entry_.name),
                                header_.data_start + end_, bytes_text(header_.data_start + data_size_));
     }
-    // The header's length may shift all data by a few bytes; within the data a tensor begins where its elements can lie.
+    // The header's length may shift all data by a few bytes; within the data a tensor begins where its elements can
+    // lie.
     const uint64_t element = dtype_->bytes;
     if (needed > 0 && begin_ % element != 0) {
       reporter_.refuse("tensor {} begins at the misaligned offset {}: elements of {} take {} bytes", quote(entry_.name),
