@@ -67,20 +67,26 @@ struct FileSize {
   uint64_t bytes = 0;
 };
 
-std::vector<FileSize> files_in(const fs::path& folder) {
-  std::vector<FileSize> files;
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    if (entry.is_regular_file()) {
-      files.push_back({entry.path().filename().string(), entry.file_size()});
+std::vector<FileSize> files_of(const exporters::ExportedModel& model, const fs::path& folder) {
+  const exporters::HfExporter& exporter = exporters::exporter_for(model.export_format());
+  std::vector<std::string> names = {"config.json", "export.json"};
+  for (const auto& [name, component] : model.components()) {
+    for (const std::string& file : exporter.program_files(name + exporter.program_suffix())) {
+      names.push_back(file);
     }
   }
-  std::sort(files.begin(), files.end(), [](const FileSize& a, const FileSize& b) { return a.name < b.name; });
+  std::vector<FileSize> files;
+  for (const std::string& name : names) {
+    if (fs::exists(folder / name)) {
+      files.push_back({name, fs::file_size(folder / name)});
+    }
+  }
   return files;
 }
 
 void print(const exporters::ExportedModel& model, const fs::path& folder, double seconds, bool json) {
   const exporters::HfExporter& exporter = exporters::exporter_for(model.export_format());
-  const std::vector<FileSize> files = files_in(folder);
+  const std::vector<FileSize> files = files_of(model, folder);
   if (json) {
     nlohmann::ordered_json document = {
         {"format", model.export_format()}, {"folder", folder.string()}, {"seconds", seconds}};
@@ -91,8 +97,10 @@ void print(const exporters::ExportedModel& model, const fs::path& folder, double
     return;
   }
   std::vector<std::vector<std::string>> values;
+  std::vector<std::string> conditions;
   for (const auto& [name, component] : model.components()) {
     const auto description = exporter.describe_program(*component.program);
+    conditions.insert(conditions.end(), description.conditions.begin(), description.conditions.end());
     for (const auto& input : description.inputs) {
       values.push_back({"input", input.name, input.dtype, shape_text(input.dims)});
     }
@@ -104,7 +112,7 @@ void print(const exporters::ExportedModel& model, const fs::path& folder, double
   for (const FileSize& file : files) {
     sizes.push_back({file.name, bytes_text(file.bytes)});
   }
-  std::cout << table({"", "name", "dtype", "shape"}, values) << "\n"
+  std::cout << table({"", "name", "dtype", "shape"}, values) << conditions_text(conditions) << "\n"
             << table({"file", "size"}, sizes)
             << fmt::format("\nExported to {} in {:.2f} s.\n", folder.string(), seconds);
 }
@@ -113,9 +121,11 @@ void run(const Options& options) {
   const auto start = std::chrono::steady_clock::now();
   const exporters::Progress progress("Exporting " + options.source);
   const exporters::ExportedModel model = exporters::export_checkpoint(request(options));
-  model.save_pretrained(options.output);
+  // Links are followed before "..", as the system does.
+  const fs::path folder = fs::weakly_canonical(options.output);
+  model.save_pretrained(folder);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-  print(model, options.output, seconds.count(), options.json);
+  print(model, folder, seconds.count(), options.json);
 }
 
 }  // namespace

@@ -73,6 +73,7 @@ ordered_json values_json(const std::vector<ValueDescription>& values) {
 ordered_json to_json(const Program& program) {
   ordered_json result = {{"inputs", values_json(program.description.inputs)},
                          {"outputs", values_json(program.description.outputs)},
+                         {"conditions", program.description.conditions},
                          {"ops", program.description.ops}};
   for (const auto& [name, value] : program.description.facts) {
     result["facts"][name] = value;
@@ -103,7 +104,7 @@ void print(const Program& program) {
     facts.push_back({name, bytes_text(bytes)});
   }
   std::cout << program.name << "\n\n"
-            << table({"", "name", "dtype", "shape"}, values) << "\n"
+            << table({"", "name", "dtype", "shape"}, values) << conditions_text(program.description.conditions) << "\n"
             << table({"operator", "count"}, ops) << "\n"
             << table({"fact", "value"}, facts);
 }

@@ -2,6 +2,7 @@
 
 #include "exporters/onnx/exporter.h"
 #include "exporters/support/error.h"
+#include "exporters/support/quote.h"
 #include "exporters/support/version.h"
 
 #include <c10/util/Exception.h>
@@ -9,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <filesystem>
 #include <iostream>
 #include <new>
 
@@ -25,8 +27,25 @@ int report(std::string message, int code = kFailure) {
   if (!message.empty() && message.find_last_of(".!?") != message.size() - 1) {
     message += '.';
   }
-  std::cerr << "hfx: error: " << message << "\n";
+  std::cerr << "hfx: error: " << exporters::printable(message) << "\n";
   return code;
+}
+
+// libtorch's libraries look for each other by the current folder.
+void require_current_folder() {
+  std::error_code code;
+  std::filesystem::current_path(code);
+  if (code) {
+    throw exporters::Error("the current folder no longer exists", {}, "Change to another one.");
+  }
+}
+
+// A full disk or a closed pipe behind standard output is a failure like any other.
+void flush_output() {
+  std::cout.flush();
+  if (!std::cout) {
+    throw exporters::Error("cannot write to standard output");
+  }
 }
 
 int report_usage(const CLI::App& app, const CLI::ParseError& error) {
@@ -59,6 +78,7 @@ int main(int argc, char** argv) {
   hfx::add_inspect_command(app);
   hfx::add_models_command(app);
   try {
+    require_current_folder();
     exporters::onnx::register_onnx_backend();
     app.parse(argc, argv);
     if (version) {
@@ -66,6 +86,7 @@ int main(int argc, char** argv) {
     } else if (app.get_subcommands().empty()) {
       throw CLI::RequiredError("A command");
     }
+    flush_output();
     return 0;
   } catch (const CLI::ParseError& error) {
     return error.get_exit_code() == 0 ? app.exit(error) : report_usage(app, error);

@@ -4,6 +4,7 @@
 #include "exporters/framework/target.h"
 #include "exporters/framework/tensor_files.h"
 #include "exporters/graph/dtype.h"
+#include "exporters/support/error.h"
 #include "exporters/weights/safetensors.h"
 
 #include <ATen/ops/mean.h>
@@ -77,6 +78,8 @@ void print_table(const NamedTensors& outputs) {
 }
 
 void run(const Options& options) {
+  exporters::ensure(options.output.empty() || options.output.ends_with(".safetensors"),
+                    "outputs are written as .safetensors, not as '{}'", options.output);
   exporters::TargetOptions target;
   target.task = options.task;
   target.flags = exporters::read_flags(options.forward);

@@ -41,6 +41,14 @@ std::string bytes_text(uint64_t bytes) {
   return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.1f} {}", value, kUnits[unit]);
 }
 
+std::string conditions_text(const std::vector<std::string>& conditions) {
+  std::string text;
+  for (const std::string& condition : conditions) {
+    text += (text.empty() ? "\nSizes: " : ", ") + condition;
+  }
+  return text.empty() ? text : text + "\n";
+}
+
 std::string shape_text(const std::vector<std::string>& dims) {
   std::string text = "[";
   for (size_t i = 0; i < dims.size(); ++i) {

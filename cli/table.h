@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,9 @@ std::string table(const std::vector<std::string>& header, const std::vector<std:
 
 /// "90.9 MB", "412 B": decimal units, as ls --si.
 std::string bytes_text(uint64_t bytes);
+
+/// "Sizes: sequence <= 512" on a line of its own after an empty one; nothing where there are no conditions.
+std::string conditions_text(const std::vector<std::string>& conditions);
 
 /// "[batch, 8]"
 std::string shape_text(const std::vector<std::string>& dims);

@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <charconv>
 #include <set>
 
@@ -48,6 +49,17 @@ DynamicShapes named_axes(const AxisLabels& labels, const std::map<std::string, R
     }
   }
   return shapes;
+}
+
+// The usual sample, moved into the ranges that were asked for.
+models::SampleSize sample_size(const std::map<std::string, Range>& axes) {
+  models::SampleSize size;
+  for (const auto& [name, slot] : {std::pair("batch", &size.batch), std::pair("sequence", &size.sequence)}) {
+    if (const auto range = axes.find(name); range != axes.end()) {
+      *slot = std::clamp(*slot, range->second.min, range->second.max);
+    }
+  }
+  return size;
 }
 
 // Labels of inputs that are not among the samples say nothing about this export.
@@ -112,7 +124,7 @@ ExportedModel export_checkpoint(const CheckpointExport& request) {
 
   NamedInputs inputs = request.sample_inputs;
   if (inputs.empty()) {
-    for (const auto& [name, value] : model->sample_inputs({})) {
+    for (const auto& [name, value] : model->sample_inputs(sample_size(request.axes))) {
       inputs.emplace_back(name, value);
     }
   }

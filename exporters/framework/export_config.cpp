@@ -22,7 +22,14 @@ const ConfigField& find_field(const std::vector<ConfigField>& fields, std::strin
     }
     names.push_back(field.name);
   }
-  throw Error("the " + format + " config has no field '" + std::string(name) + "'", {}, did_you_mean(name, names));
+  std::string hint = did_you_mean(name, names);
+  if (hint.empty()) {
+    for (const std::string& each : names) {
+      hint += (hint.empty() ? "Fields are: " : ", ") + each;
+    }
+    hint += ".";
+  }
+  throw Error("the " + format + " config has no field '" + std::string(name) + "'", {}, std::move(hint));
 }
 
 void set_field(const ConfigField& field, const json& value) {

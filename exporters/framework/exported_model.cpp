@@ -35,7 +35,7 @@ void check_component_name(const std::string& name) {
 // The reference follows any path; ours stays in the folder, since an export folder may come from a stranger.
 fs::path file_inside(const fs::path& folder, const std::string& file) {
   const fs::path relative(file);
-  bool inside = !relative.empty() && relative.is_relative();
+  bool inside = !relative.empty() && relative.is_relative() && file.find('\0') == std::string::npos;
   for (const fs::path& part : relative) {
     inside &= part != "..";
   }
@@ -90,6 +90,10 @@ const ExportedComponent& ExportedModel::component(std::string_view name) const {
 
 void ExportedModel::save_pretrained(const fs::path& folder) const {
   const HfExporter& exporter = exporter_for(export_format_);
+  if (fs::exists(folder / "config.json") && !fs::exists(folder / "export.json")) {
+    throw Error(folder.string() + " is a checkpoint: an export there would replace its config.json", {},
+                "Write the export to a folder of its own.");
+  }
   AtomicFolder target(folder);
   ordered_json components = ordered_json::object();
   for (const auto& [name, component] : components_) {

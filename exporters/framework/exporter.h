@@ -62,6 +62,7 @@ struct ValueDescription {
 struct ProgramDescription {
   std::vector<ValueDescription> inputs;
   std::vector<ValueDescription> outputs;
+  std::vector<std::string> conditions;                      ///< on sizes: "sequence <= 512"
   std::map<std::string, int64_t> ops;                      ///< operator → how often
   std::vector<std::pair<std::string, std::string>> facts;  ///< "opset" → "23"
 };

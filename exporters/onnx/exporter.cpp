@@ -144,6 +144,10 @@ ProgramDescription OnnxExporter::describe_program(const BackendProgram& program)
   for (const OnnxNode& node : model.graph.nodes) {
     ++description.ops[node.domain.empty() ? node.op_type : node.domain + "." + node.op_type];
   }
+  const SizeConditions conditions = SizeConditions::of(model);
+  for (const BoolExpr& condition : conditions.conditions()) {
+    description.conditions.push_back(condition.str());
+  }
   for (const auto& [domain, version] : model.opsets) {
     description.facts.emplace_back(domain.empty() ? "opset" : "opset " + domain, std::to_string(version));
   }

@@ -19,6 +19,8 @@ class SizeConditions {
   SizeConditions() = default;
   explicit SizeConditions(std::vector<BoolExpr> conditions) : conditions_(std::move(conditions)) {}
 
+  const std::vector<BoolExpr>& conditions() const { return conditions_; }
+
   std::string to_metadata() const;
   /// Of a model without the entry: none. Throws Error for an entry that is no list of conditions.
   static SizeConditions of(const OnnxModel& model);

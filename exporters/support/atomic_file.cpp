@@ -157,6 +157,10 @@ AtomicFile::AtomicFile(const fs::path& target, Durability durability)
   if (fs::is_directory(target_, code)) {
     fail("Cannot write the file {}: it is a folder", quote(target_.native(), 400));
   }
+  // A rename would replace a device or a pipe by a file.
+  if (fs::exists(target_, code) && !fs::is_regular_file(target_, code)) {
+    fail("Cannot write the file {}: it is a device, a pipe or a socket", quote(target_.native(), 400));
+  }
   remove_abandoned(target_);
   fd_ = make_locked(target_, temporary_, make_file);
 }

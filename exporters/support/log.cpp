@@ -80,7 +80,7 @@ void write(LogLevel level, std::string_view text, bool once) {
     s.sink(level, text);
   } else {
     clear_progress_line();
-    s.logger->log(kLevels[static_cast<size_t>(level)].spd, "{}", text);
+    s.logger->log(kLevels[static_cast<size_t>(level)].spd, "{}", printable(text));
   }
 }
 

@@ -15,17 +15,20 @@ std::string quote(std::string_view text, size_t max) {
     }
     text = text.substr(0, end);
   }
-  std::string quoted = "'";
+  return "'" + printable(text) + (cut ? "…'" : "'");
+}
+
+std::string printable(std::string_view text) {
+  std::string result;
   for (char character : text) {
     auto byte = static_cast<unsigned char>(character);
     if (byte < 0x20 || byte == 0x7F) {
-      quoted += fmt::format("\\x{:02x}", byte);
+      result += fmt::format("\\x{:02x}", byte);
     } else {
-      quoted += character;
+      result += character;
     }
   }
-  quoted += cut ? "…'" : "'";
-  return quoted;
+  return result;
 }
 
 std::string shape_text(const std::vector<int64_t>& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }

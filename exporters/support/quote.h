@@ -11,6 +11,9 @@ namespace exporters {
 /// UTF-8 characters). For every text that comes out of a file.
 std::string quote(std::string_view text, size_t max = 120);
 
+/// The text with control characters escaped: what a terminal may be shown.
+std::string printable(std::string_view text);
+
 /// "[3, 4]"
 std::string shape_text(const std::vector<int64_t>& shape);
 
