@@ -1,6 +1,7 @@
 // Scaled dot-product attention.
 #include "exporters/onnx/translations/table.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -265,11 +266,19 @@ OnnxValues aten_sdpa(Context& context, const OpCall& call) {
   return {context.reshape(output, attention.result_sizes(), call.result().sizes)};
 }
 
+// ONNX Runtime's Attention refuses empty tensors, and a size that depends on data may be zero.
+OnnxValues aten_sdpa_operator(Context& context, const OpCall& call) {
+  const Sizes sizes = call.meta("query").sizes;
+  const bool may_be_empty =
+      std::any_of(sizes.begin(), sizes.end(), [](const Expr& size) { return size.has_unbacked(); });
+  return may_be_empty ? aten_sdpa(context, call) : aten_sdpa_23(context, call);
+}
+
 constexpr OnnxTranslationEntry kEntries[] = {
     {"aten.scaled_dot_product_attention", 18, aten_sdpa},
-    {"aten.scaled_dot_product_attention", 23, aten_sdpa_23},
+    {"aten.scaled_dot_product_attention", 23, aten_sdpa_operator},
     {"aten._scaled_dot_product_flash_attention_for_cpu", 18, aten_sdpa},
-    {"aten._scaled_dot_product_flash_attention_for_cpu", 23, aten_sdpa_23},
+    {"aten._scaled_dot_product_flash_attention_for_cpu", 23, aten_sdpa_operator},
 };
 
 }  // namespace
