@@ -28,5 +28,5 @@ foreach(example IN LISTS EXAMPLES)
   run(${CMAKE_COMMAND} -S ${SOURCE}/examples/${example} -B ${WORK}/${example} -G Ninja
       -DCMAKE_PREFIX_PATH=${prefix} -DCMAKE_BUILD_TYPE=Release ${ARGS})
   run(${CMAKE_COMMAND} --build ${WORK}/${example})
-  run(${WORK}/${example}/${example})
+  run(${CMAKE_COMMAND} -E chdir ${WORK} ${WORK}/${example}/${example})
 endforeach()
