@@ -34,8 +34,8 @@ int report(std::string message, int code = kFailure) {
 // libtorch's libraries look for each other by the current folder.
 void require_current_folder() {
   std::error_code code;
-  std::filesystem::current_path(code);
-  if (code) {
+  const std::filesystem::path folder = std::filesystem::current_path(code);
+  if (code || folder.empty()) {
     throw exporters::Error("the current folder no longer exists", {}, "Change to another one.");
   }
 }

@@ -88,6 +88,9 @@ std::vector<std::vector<float>> embeddings(const Ort::Value& hidden, const Batch
   if (shape.size() != 3 || shape[0] != batch.sentences || shape[1] != batch.length) {
     throw std::runtime_error("the model's first output is not [sentences, tokens, hidden]");
   }
+  if (hidden.GetTensorTypeAndShapeInfo().GetElementType() != ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT) {
+    throw std::runtime_error("the model's first output is not float32: export it with --dtype float32");
+  }
   const auto* data = hidden.GetTensorData<float>();
   const auto& mask = batch.inputs.at("attention_mask");
   std::vector<std::vector<float>> result;

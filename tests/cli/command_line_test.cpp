@@ -53,6 +53,22 @@ TEST_F(CommandLine, AnUnknownFormatListsThoseThereAre) {
   expect_error(export_with({}, "onyx"), AllOf(HasSubstr("'onyx'"), HasSubstr("onnx")));
 }
 
+TEST_F(CommandLine, TheSampleFitsTheAskedRange) {
+  EXPECT_EQ(export_with({"--batch", "8:16", "--sequence", "4:6"}).code, 0);
+}
+
+TEST_F(CommandLine, AnExportIntoItsOwnCheckpointIsRefused) {
+  fs::copy(tiny(), folder_ / "checkpoint", fs::copy_options::recursive);
+  const fs::path checkpoint = folder_ / "checkpoint";
+
+  expect_error(hfx({"export", checkpoint, "--to", "onnx", "-o", checkpoint}), HasSubstr("is a checkpoint"));
+  EXPECT_FALSE(fs::exists(checkpoint / "export.json"));
+}
+
+TEST_F(CommandLine, OutputsHaveOneFormat) {
+  expect_error(hfx({"run", tiny(), "--inputs", "input_ids=[[1]]", "-o", folder_ / "out.npz"}), HasSubstr("out.npz"));
+}
+
 TEST_F(CommandLine, AMissingSourceIsNamed) {
   const fs::path missing = folder_ / "nowhere";
   expect_error(hfx({"export", missing, "--to", "onnx", "-o", folder_ / "out"}), HasSubstr(missing));

@@ -168,6 +168,11 @@ TEST(AtomicFileTest, PlacesThatCannotBeWrittenAreNamed) {
   EXPECT_THAT(error_of([&] { AtomicFile file(folder.path()); }), HasSubstr("it is a folder"));
 }
 
+TEST(AtomicFileTest, ADeviceIsNotReplaced) {
+  EXPECT_THROW(AtomicFile("/dev/null"), Error);
+  EXPECT_TRUE(fs::is_character_file("/dev/null"));
+}
+
 TEST(AtomicFolderTest, AppearsOnCommit) {
   TemporaryFolder folder;
   AtomicFolder out(folder / "deep/er/out");
