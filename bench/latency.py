@@ -1,18 +1,20 @@
 """Median latency of the same model in several program files: `latency.py REQUEST.json`; compare writes the request."""
 
 import json
+import pathlib
 import statistics
 import sys
 import time
 
 import numpy
-import onnxruntime
 
 WARM_UP = 5
 
 
 class OnnxProgram:
     def __init__(self, path, threads):
+        import onnxruntime  # each format's runtime only where it is measured
+
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
@@ -23,7 +25,24 @@ class OnnxProgram:
         return self.session.run(None, {name: value for name, value in inputs.items() if name in self.names})
 
 
-PROGRAMS = {"onnx": OnnxProgram}
+class DynamoProgram:
+    def __init__(self, path, threads):
+        import torch
+        from transformers import exporters
+
+        torch.set_num_threads(threads)
+        self.torch = torch
+        folder = pathlib.Path(path).parent
+        self.model = exporters.ExportedModel.from_pretrained(folder, trust_remote_code=True)
+
+    def __call__(self, inputs):
+        tensors = {name: self.torch.from_numpy(value) for name, value in inputs.items()}
+        with self.torch.inference_mode():
+            leaves = self.torch.utils._pytree.tree_leaves(self.model(**tensors))
+        return [leaf.numpy() for leaf in leaves]
+
+
+PROGRAMS = {"onnx": OnnxProgram, "dynamo": DynamoProgram}
 
 
 def interleaved_medians(programs, inputs, runs):

@@ -16,6 +16,7 @@ from transformers import exporters
 
 BACKENDS = {  # format → exporter, config
     "onnx": ("OnnxExporter", "OnnxConfig"),
+    "dynamo": ("DynamoExporter", "DynamoConfig"),
 }
 
 
@@ -37,7 +38,7 @@ def export(name, checkpoint, folder):
 def run(folder, *words):
     inputs = {name: torch.tensor(json.loads(value)) for name, value in (word.split("=", 1) for word in words)}
     output = exporters.ExportedModel.from_pretrained(folder, trust_remote_code=True)(**inputs)
-    print({name: list(value.shape) for name, value in output.items()})
+    print({name: list(value.shape) for name, value in output.items() if isinstance(value, torch.Tensor)})
 
 
 if __name__ == "__main__":
