@@ -129,6 +129,10 @@ void Recorder::handle(const c10::OperatorHandle& op, Stack& stack) {
     run_for_real(op, stack);
     return;
   }
+  if (detail::OpReplacement* replacement = active_replacement(op)) {
+    run_replacement(*replacement, stack);
+    return;
+  }
   const OpScope op_scope(c10::toString(op.operator_name()));
   Call call{op, op.schema(), {}, {}, {}, {}};
   call.originals = torch::jit::pop(stack, call.schema.arguments().size());
@@ -141,6 +145,48 @@ void Recorder::handle(const c10::OperatorHandle& op, Stack& stack) {
   infer_results(call);
   record(call);
   give_results(call, stack);
+}
+
+// What the replacement calls is recorded at the place of the call that it replaces.
+void Recorder::run_replacement(detail::OpReplacement& replacement, Stack& stack) {
+  std::optional<ModuleScope> owner;
+  if (current_place().module_path.empty()) {
+    const size_t count = replacement.link->op.schema().arguments().size();
+    if (const std::string path = owner_among(torch::jit::last(stack, count)); !path.empty()) {
+      owner.emplace(path, std::string_view(), SourceLocation());
+    }
+  }
+  const OpScope op_scope(replacement.target());
+  const DispatchMode::Scope recording(*this);
+  call_replacement(replacement, stack, [this](const c10::IValue& result) { return node_of(result); });
+}
+
+// The module of a parameter among the arguments, else the one that made the first of them that has one.
+std::string Recorder::owner_among(c10::ArrayRef<c10::IValue> arguments) const {
+  std::string maker;
+  for (const c10::IValue& argument : arguments) {
+    const auto known = argument.isTensor() && argument.toTensor().defined()
+                           ? known_.find(argument.toTensor().unsafeGetTensorImpl())
+                           : known_.end();
+    if (known == known_.end()) {
+      continue;
+    }
+    const Value* value = known->second.value;
+    if (const auto name = state_names_.find(value); name != state_names_.end()) {
+      return owner_of(name->second);
+    }
+    if (maker.empty()) {
+      maker = value->node()->place().module_path;
+    }
+  }
+  return maker;
+}
+
+std::string Recorder::node_of(const c10::IValue& result) {
+  if (!result.isTensor() || !known_.contains(result.toTensor().unsafeGetTensorImpl())) {
+    return {};
+  }
+  return value_of(result.toTensor())->node()->name();
 }
 
 // Sizes that the model read since the last op: of a module that enters no scope, only its ops tell the name.

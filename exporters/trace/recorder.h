@@ -2,6 +2,7 @@
 
 #include "exporters/fake/dispatch_mode.h"
 #include "exporters/graph/exported_program.h"
+#include "exporters/patching/op_patch.h"
 #include "exporters/trace/sym_values.h"
 #include "exporters/trace/trace.h"
 
@@ -16,7 +17,8 @@
 namespace exporters {
 
 /// Records the ops of one forward into a program's graph. A DispatchMode: each op call is assessed, its arguments are
-/// turned into graph arguments and fake tensors, its results inferred and recorded.
+/// turned into graph arguments and fake tensors, its results inferred and recorded. A call of an op that a patch of
+/// this thread replaces is not recorded itself: what the replacement calls is.
 class Recorder : public DispatchMode {
  public:
   Recorder(ExportedProgram& program, std::shared_ptr<ShapeEnv> env);
@@ -38,6 +40,9 @@ class Recorder : public DispatchMode {
  private:
   struct Call;
 
+  void run_replacement(detail::OpReplacement& replacement, torch::jit::Stack& stack);
+  std::string owner_among(c10::ArrayRef<c10::IValue> arguments) const;
+  std::string node_of(const c10::IValue& result);
   void run_for_real(const c10::OperatorHandle& op, torch::jit::Stack& stack);
   bool is_under_construction(const c10::OperatorHandle& op, const torch::jit::Stack& stack) const;
   void place_facts_before();
