@@ -178,11 +178,20 @@ ProgramDescription HfExporter::describe_program(const BackendProgram&) const {
   throw Error("the backend of the format '" + export_format() + "' does not describe its programs");
 }
 
+ExportedComponent HfExporter::export_component(const ExportSource& model, const NamedInputs& sample_inputs,
+                                               ExportConfig& config) const {
+  EffectLog log;
+  const EffectLog::Scope logging(log);
+  ExportedComponent component = export_program(model, sample_inputs, config);
+  component.effects = log.effects();
+  return component;
+}
+
 ExportedModel HfExporter::export_model(const ExportSource& model, const NamedInputs& sample_inputs,
                                        ExportConfig& config) const {
   config.validate();
   ExportedModel::Components components;
-  components.emplace_back("model", export_program(model, sample_inputs, config));
+  components.emplace_back("model", export_component(model, sample_inputs, config));
   return ExportedModel(export_format(), std::move(components), model.config_json);
 }
 

@@ -2,7 +2,9 @@
 
 #include "exporters/framework/export_config.h"
 #include "exporters/framework/metadata.h"
+#include "exporters/framework/stages.h"
 #include "exporters/graph/exported_program.h"
+#include "exporters/patching/effects.h"
 #include "exporters/trace/trace.h"
 
 #include <filesystem>
@@ -49,6 +51,7 @@ class ModelRunner {
 struct ExportedComponent {
   std::shared_ptr<BackendProgram> program;
   ExportMetadata metadata;
+  std::vector<Effect> effects;  ///< patches and fixes that took effect; empty for a loaded export
 };
 
 /// An input or output of a program as a person reads it.
@@ -62,7 +65,7 @@ struct ValueDescription {
 struct ProgramDescription {
   std::vector<ValueDescription> inputs;
   std::vector<ValueDescription> outputs;
-  std::vector<std::string> conditions;                      ///< on sizes: "sequence <= 512"
+  std::vector<std::string> conditions;                     ///< on sizes: "sequence <= 512"
   std::map<std::string, int64_t> ops;                      ///< operator → how often
   std::vector<std::pair<std::string, std::string>> facts;  ///< "opset" → "23"
 };
@@ -89,8 +92,16 @@ class HfExporter {
   virtual ExportedComponent open_program(const std::filesystem::path& file) const;
   virtual ProgramDescription describe_program(const BackendProgram& program) const;
 
+  /// The stages of an export, with what is registered in each: made from the registries.
+  virtual std::vector<Stage> stages() const { return {}; }
+
   /// One forward as the single component "model".
   ExportedModel export_model(const ExportSource& model, const NamedInputs& sample_inputs, ExportConfig& config) const;
+
+ protected:
+  /// `export_program`, with the patches and fixes that took effect in the component.
+  ExportedComponent export_component(const ExportSource& model, const NamedInputs& sample_inputs,
+                                     ExportConfig& config) const;
 };
 
 }  // namespace exporters
