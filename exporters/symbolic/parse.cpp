@@ -1,9 +1,12 @@
-// Reads expressions in both notations of torch.export: what sympy's str() and srepr() print.
+// Reads expressions in the notations of torch.export: what sympy's str() and srepr() print, and Python code as in
+// guards.
 #include "exporters/symbolic/expr_node.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
+#include <limits>
 #include <map>
 
 namespace exporters {
@@ -115,11 +118,23 @@ Value negate(const Value& v) { return multiply(Value::of(Expr(-1)), v); }
 
 Value power(const Value& base, const Value& exponent) {
   const std::optional<int64_t> n = integer(exponent).as_int();
-  if (!n || *n < 0) {
-    throw Refusal{"only constant non-negative exponents are supported"};
+  if (!n || *n == std::numeric_limits<int64_t>::min()) {
+    throw Refusal{"only constant exponents are supported"};
   }
-  return Value::of(pow(integer(base), *n));
+  const Value result = Value::of(pow(integer(base), std::abs(*n)));
+  return *n < 0 ? divide(Value::of(Expr(1)), result) : result;
 }
+
+Expr power_of_two(const Expr& exponent) {
+  const std::optional<int64_t> n = exponent.as_int();
+  if (!n || *n < 0 || *n > 62) {
+    throw Refusal{"only constant shifts are supported"};
+  }
+  return int64_t{1} << *n;
+}
+
+Expr shift_left(const Expr& a, const Expr& bits) { return a * power_of_two(bits); }
+Expr shift_right(const Expr& a, const Expr& bits) { return floordiv(a, power_of_two(bits)); }
 
 // trunc(double(n) * scale / d) in whole numbers.
 Expr truncate(const Value& v) {
@@ -216,13 +231,22 @@ const std::map<std::string_view, FunctionEntry>& functions() {
        {3, 3, [](const Values& v) { return Value::of(mod(floordiv(integer(v[0]), integer(v[1])), integer(v[2]))); }}},
       {"Min", {1, kMany, extremum<Expr::AtomKind::kMin>}},
       {"Max", {1, kMany, extremum<Expr::AtomKind::kMax>}},
+      {"min", {1, kMany, extremum<Expr::AtomKind::kMin>}},
+      {"max", {1, kMany, extremum<Expr::AtomKind::kMax>}},
+      {"Abs", {1, 1, [](const Values& v) { return Value::of(max(integer(v[0]), -integer(v[0]))); }}},
+      {"abs", {1, 1, [](const Values& v) { return Value::of(max(integer(v[0]), -integer(v[0]))); }}},
+      {"LShift", {2, 2, integer_pair<shift_left>}},
+      {"RShift", {2, 2, integer_pair<shift_right>}},
       {"ToFloat", {1, 1, [](const Values& v) { return Value::fraction(integer(v[0]), 1); }}},
+      {"float", {1, 1, [](const Values& v) { return Value::fraction(integer(v[0]), 1); }}},
       {"IntTrueDiv", {2, 2, fold<divide>}},
       {"FloatTrueDiv", {2, 2, fold<divide>}},
       {"TruncToInt", {1, 1, [](const Values& v) { return need_number(v[0]), Value::of(truncate(v[0])); }}},
       {"FloorToInt", {1, 1, [](const Values& v) { return need_number(v[0]), Value::of(floor(v[0])); }}},
       {"floor", {1, 1, [](const Values& v) { return need_number(v[0]), Value::of(floor(v[0])); }}},
+      {"trunc", {1, 1, [](const Values& v) { return need_number(v[0]), Value::of(truncate(v[0])); }}},
       {"CeilToInt", {1, 1, [](const Values& v) { return need_number(v[0]), Value::of(ceil(v[0])); }}},
+      {"ceil", {1, 1, [](const Values& v) { return need_number(v[0]), Value::of(ceil(v[0])); }}},
       {"ceiling", {1, 1, [](const Values& v) { return need_number(v[0]), Value::of(ceil(v[0])); }}},
       {"Eq", {2, 2, comparison<eq>}},
       {"Equality", {2, 2, comparison<eq>}},
@@ -330,9 +354,14 @@ class Parser {
     }
   }
 
+  bool accept_word(std::string_view word) {
+    const size_t end = (skip_space(), at_ + word.size());
+    return (end >= text_.size() || !is_name_part(text_[end])) && accept(word);
+  }
+
   Value disjunctions() {
     Value value = conjunctions();
-    while (accept("|")) {
+    while (accept("|") || accept_word("or")) {
       value = disjunction(value, conjunctions());
     }
     return value;
@@ -340,14 +369,14 @@ class Parser {
 
   Value conjunctions() {
     Value value = negation();
-    while (accept("&")) {
+    while (accept("&") || accept_word("and")) {
       value = conjunction(value, negation());
     }
     return value;
   }
 
   Value negation() {
-    if (accept("~")) {
+    if (accept("~") || accept_word("not")) {
       Nested nested(*this);
       return Value::of(!condition(negation()));
     }
@@ -358,14 +387,23 @@ class Parser {
     using Compare = BoolExpr (*)(const Expr&, const Expr&);
     static constexpr std::pair<std::string_view, Compare> kOperators[] = {{"<=", le}, {">=", ge}, {"==", eq},
                                                                           {"!=", ne}, {"<", lt},  {">", gt}};
+    const auto accept_operator = [&] {
+      return std::find_if(std::begin(kOperators), std::end(kOperators),
+                          [&](const auto& entry) { return accept(entry.first); });
+    };
     Value left = sum();
-    for (const auto& [token, compare] : kOperators) {
-      if (accept(token)) {
-        const Value right = sum();
-        return Value::of(compare(integer(left), integer(right)));
-      }
+    auto entry = accept_operator();
+    if (entry == std::end(kOperators)) {
+      return left;
     }
-    return left;
+    // As in Python, a <= b < c is a <= b and b < c.
+    BoolExpr all(true);
+    for (; entry != std::end(kOperators); entry = accept_operator()) {
+      Value right = sum();
+      all = all && entry->second(integer(left), integer(right));
+      left = std::move(right);
+    }
+    return Value::of(all);
   }
 
   Value sum() {
@@ -422,7 +460,10 @@ class Parser {
     if (at_ < text_.size() && (std::isdigit(static_cast<unsigned char>(text_[at_])) || text_[at_] == '.')) {
       return number();
     }
-    const std::string_view name = identifier();
+    std::string_view name = identifier();
+    if (name == "math" && accept(".")) {
+      name = identifier();
+    }
     if (name == "True" || name == "true") {
       return Value::of(BoolExpr(true));
     }

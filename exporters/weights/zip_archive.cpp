@@ -2,6 +2,7 @@
 
 #include "exporters/support/error.h"
 #include "exporters/support/quote.h"
+#include "exporters/weights/crc32.h"
 
 #include <zlib.h>
 
@@ -235,6 +236,12 @@ uint64_t inflate_into(std::span<const std::byte> packed, std::span<std::byte> ta
   return done;
 }
 
+void check_crc(const ZipEntry& entry, uint32_t crc, const std::string& where) {
+  if (crc != entry.crc) {
+    fail("The data of {} is damaged: its checksum is {:08x}, not {:08x}", where, crc, entry.crc);
+  }
+}
+
 }  // namespace
 
 ZipArchive::ZipArchive(std::shared_ptr<const MappedFile> file) : file_(std::move(file)) {}
@@ -273,10 +280,20 @@ void ZipArchive::read(const ZipEntry& entry, std::span<std::byte> target) const 
   } else if (inflate_into(packed, target, where) != entry.size) {
     fail("The data of {} is damaged: it unpacks to less than the {} it declares", where, bytes_text(entry.size));
   }
-  auto crc = static_cast<uint32_t>(::crc32_z(0, reinterpret_cast<const Bytef*>(target.data()), target.size()));
-  if (crc != entry.crc) {
-    fail("The data of {} is damaged: its checksum is {:08x}, not {:08x}", where, crc, entry.crc);
+  check_crc(entry, crc32_of(target), where);
+}
+
+void ZipArchive::verify(const ZipEntry& entry) const {
+  constexpr size_t kStep = size_t{8} << 20;
+  const std::span<const std::byte> bytes = stored_bytes(entry);
+  file_->advise_sequential(entry.offset, entry.size);
+  uint32_t crc = 0;
+  for (size_t done = 0; done < bytes.size(); done += kStep) {
+    const size_t count = std::min(kStep, bytes.size() - done);
+    crc = crc32_of(bytes.subspan(done, count), crc);
+    file_->advise_dont_need(entry.offset + done, count);
   }
+  check_crc(entry, crc, quote(entry.name) + " in " + quote(path().native(), 400));
 }
 
 std::vector<std::byte> ZipArchive::read_start(const ZipEntry& entry, uint64_t count) const {

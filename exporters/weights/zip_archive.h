@@ -43,6 +43,9 @@ class ZipArchive {
 
   /// The mapped bytes of a stored entry. Throws Error for a deflated one. The checksum is not looked at.
   std::span<const std::byte> stored_bytes(const ZipEntry& entry) const;
+  /// Compares the checksum of a stored entry with its bytes, which are looked at in pieces and not kept resident.
+  /// Throws Error as read() does.
+  void verify(const ZipEntry& entry) const;
   /// Unpacks the entry into `target` of exactly entry.size bytes, and compares the checksum. Throws Error, naming
   /// archive and entry, if the data is damaged.
   void read(const ZipEntry& entry, std::span<std::byte> target) const;
