@@ -115,6 +115,7 @@ class GuardReader {
     sources_.clear();
     known_.clear();
     has_size_ = false;
+    has_constant_ = false;
     std::string rewritten;
     while (at_ < text_.size()) {
       const bool begins_word = rewritten.empty() || !is_word(rewritten.back());
@@ -125,7 +126,7 @@ class GuardReader {
         rewritten += text_[at_++];
       }
     }
-    if (!has_size_) {
+    if (has_constant_ && !has_size_) {
       return std::nullopt;
     }
     return BoolExpr::parse(rewritten).substitute([&](Symbol symbol) -> std::optional<Expr> {
@@ -152,7 +153,7 @@ class GuardReader {
     ensure(leaf && *leaf < inputs_.size(), "L{} is no argument of the program", printable(path_text));
     const Input& input = inputs_[*leaf];
     const Expr value = input.is_constant ? Expr(0) : read_value(*input.placeholder);
-    has_size_ = has_size_ || !input.is_constant;
+    (input.is_constant ? has_constant_ : has_size_) = true;
     const std::string_view whole = text_.substr(begin, at_ - begin);
     const auto known = known_.emplace(whole, fmt::format("guard_source_{}", known_.size())).first;
     sources_.emplace(known->second, value);
@@ -220,6 +221,7 @@ class GuardReader {
   std::string_view text_;
   size_t at_ = 0;
   bool has_size_ = false;
+  bool has_constant_ = false;
   std::unordered_map<std::string, Expr> sources_;       ///< by symbol
   std::unordered_map<std::string, std::string> known_;  ///< text → symbol
 };

@@ -238,6 +238,7 @@ const std::map<std::string_view, FunctionEntry>& functions() {
       {"LShift", {2, 2, integer_pair<shift_left>}},
       {"RShift", {2, 2, integer_pair<shift_right>}},
       {"ToFloat", {1, 1, [](const Values& v) { return Value::fraction(integer(v[0]), 1); }}},
+      {"sym_float", {1, 1, [](const Values& v) { return Value::fraction(integer(v[0]), 1); }}},
       {"float", {1, 1, [](const Values& v) { return Value::fraction(integer(v[0]), 1); }}},
       {"IntTrueDiv", {2, 2, fold<divide>}},
       {"FloatTrueDiv", {2, 2, fold<divide>}},
@@ -461,7 +462,7 @@ class Parser {
       return number();
     }
     std::string_view name = identifier();
-    if (name == "math" && accept(".")) {
+    if ((name == "math" || name == "torch") && accept(".")) {
       name = identifier();
     }
     if (name == "True" || name == "true") {

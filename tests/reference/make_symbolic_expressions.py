@@ -1,6 +1,7 @@
 """Writes tests/data/symbolic/expressions.json: expressions as torch.export 2.13 prints them, with values.
 
-Each entry has both notations (sympy's str and srepr) and what torch's own functions give at a few points.
+Each entry has the notations of sympy's str and srepr and, as guards have it, of Python code ("python"; null for what has
+no operator there), and what torch's own functions give at a few points.
 Usage: python tests/reference/make_symbolic_expressions.py > tests/data/symbolic/expressions.json
 """
 
@@ -17,15 +18,18 @@ from torch.utils._sympy.functions import (
     FloorDiv,
     FloorToInt,
     IntTrueDiv,
+    LShift,
     Max,
     Min,
     Mod,
     ModularIndexing,
     PowByNatural,
     PythonMod,
+    RShift,
     ToFloat,
     TruncToInt,
 )
+from torch.utils._sympy.printers import PythonPrinter
 
 s0, s1, s77 = (sympy.Symbol(n, positive=True, integer=True) for n in ("s0", "s1", "s77"))
 u0, u1 = (sympy.Symbol(n, integer=True) for n in ("u0", "u1"))
@@ -82,6 +86,11 @@ EXPRESSIONS = [
     FloorToInt(ToFloat(s0) * 1.3),
     TruncToInt(ToFloat(s0 + 2 * s1) * 0.7),
     Mod(FloorDiv(s0 + 1, 2) * s1, 3) - Max(s0, 2 * s1),
+    sympy.Abs(u0 - 3),
+    LShift(s0 + 1, 3),
+    RShift(s0 * s1, 2),
+    FloorToInt(s0 / sympy.Integer(3)),
+    CeilToInt((s0 + 1) / (2 * s1)),
 ]
 
 CONDITIONS = [
@@ -114,6 +123,15 @@ def value(expression, point):
     return bool(result) if isinstance(result, sympy.logic.boolalg.BooleanAtom) else int(result)
 
 
+def python_code(expression):
+    """As torch prints it for guards; None where that is an identifier of its own."""
+    try:
+        text = PythonPrinter().doprint(expression)
+    except (AssertionError, NotImplementedError, TypeError):
+        return None
+    return None if "Where(" in text or "PowByNatural" in text else text
+
+
 def main():
     random.seed(0)
     entries = []
@@ -123,7 +141,8 @@ def main():
             point = {n: random.randint(1, 12) for n in ("s0", "s1", "s77")}
             point |= {n: random.choice([i for i in range(-12, 13) if i]) for n in ("u0", "u1")}
             points.append({"at": point, "value": value(expression, point)})
-        entries.append({"str": str(expression), "srepr": sympy.srepr(expression), "points": points})
+        notations = {"str": str(expression), "srepr": sympy.srepr(expression), "python": python_code(expression)}
+        entries.append({**notations, "points": points})
     lines = ",\n".join(json.dumps(entry) for entry in entries)
     print(f"[\n{lines}\n]")
 

@@ -15,6 +15,14 @@ nlohmann::json reference() {
   return nlohmann::json::parse(file);
 }
 
+std::vector<std::string> notations(const nlohmann::json& entry) {
+  std::vector<std::string> texts = {entry.at("str"), entry.at("srepr")};
+  if (entry.at("python").is_string()) {
+    texts.push_back(entry.at("python"));
+  }
+  return texts;
+}
+
 Valuation at(const nlohmann::json& point) {
   return [&point](Symbol symbol) { return point.at("at").at(symbol.name()).get<int64_t>(); };
 }
@@ -25,8 +33,7 @@ TEST(Reference, IntegerExpressionsOfTorchHaveTorchsValues) {
     if (entry.at("points").at(0).at("value").is_boolean()) {
       continue;
     }
-    for (const char* notation : {"str", "srepr"}) {
-      const std::string text = entry.at(notation);
+    for (const std::string& text : notations(entry)) {
       const Expr expr = Expr::parse(text);
       EXPECT_EQ(Expr::parse(expr.srepr()), expr) << text;
       EXPECT_EQ(Expr::parse(expr.str()), expr) << text;
@@ -45,8 +52,7 @@ TEST(Reference, ConditionsOfTorchHaveTorchsValues) {
     if (!entry.at("points").at(0).at("value").is_boolean()) {
       continue;
     }
-    for (const char* notation : {"str", "srepr"}) {
-      const std::string text = entry.at(notation);
+    for (const std::string& text : notations(entry)) {
       const BoolExpr condition = BoolExpr::parse(text);
       EXPECT_EQ(BoolExpr::parse(condition.srepr()), condition) << text;
       for (const nlohmann::json& point : entry.at("points")) {
