@@ -171,22 +171,33 @@ AtomicFile::~AtomicFile() {
   }
 }
 
-void AtomicFile::write(std::span<const std::byte> bytes) {
+void AtomicFile::write_all(std::span<const std::byte> bytes, uint64_t offset) {
   while (!bytes.empty()) {
     ssize_t written =
-        ::pwrite(fd_.get(), bytes.data(), std::min<size_t>(bytes.size(), 1u << 30), static_cast<off_t>(size_));
+        ::pwrite(fd_.get(), bytes.data(), std::min<size_t>(bytes.size(), 1u << 30), static_cast<off_t>(offset));
     if (written < 0 && errno == EINTR) {
       continue;
     }
     if (written <= 0) {
       fail_errno("Cannot write", target_, written < 0 ? errno : ENOSPC);
     }
-    size_ += static_cast<uint64_t>(written);
+    offset += static_cast<uint64_t>(written);
     bytes = bytes.subspan(static_cast<size_t>(written));
   }
 }
 
+void AtomicFile::write(std::span<const std::byte> bytes) {
+  write_all(bytes, size_);
+  size_ += bytes.size();
+}
+
 void AtomicFile::write(std::string_view text) { write(std::as_bytes(std::span(text.data(), text.size()))); }
+
+void AtomicFile::write_at(uint64_t offset, std::string_view text) {
+  ensure(offset <= size_ && text.size() <= size_ - offset, "Cannot write {} at byte {} of {}, which has {}", text.size(),
+         offset, quote(target_.native(), 400), size_);
+  write_all(std::as_bytes(std::span(text.data(), text.size())), offset);
+}
 
 uint64_t AtomicFile::reserve(uint64_t nbytes) {
   uint64_t start = size_;

@@ -40,10 +40,15 @@ class AtomicFile {
   /// Appends `nbytes` that the caller writes through fd(); returns where they begin.
   uint64_t reserve(uint64_t nbytes);
 
+  /// Writes over bytes that were appended or reserved before.
+  void write_at(uint64_t offset, std::string_view text);
+
   /// Puts the file in place; nothing may be written after it.
   void commit();
 
  private:
+  void write_all(std::span<const std::byte> bytes, uint64_t offset);
+
   std::filesystem::path target_;
   std::filesystem::path temporary_;
   Durability durability_;

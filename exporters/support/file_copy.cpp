@@ -95,7 +95,19 @@ class RangeCopy {
       write_zeros(in_target(begin), end - begin);
     }
     stats_.holes += end - begin;
+    inspect_zeros(end - begin);
     report(end - begin);
+  }
+
+  void inspect_zeros(uint64_t nbytes) const {
+    if (!options_.inspect) {
+      return;
+    }
+    const std::vector<std::byte> zeros(std::min<uint64_t>(kBuffer, nbytes));
+    for (uint64_t count = 0; nbytes > 0; nbytes -= count) {
+      count = std::min<uint64_t>(zeros.size(), nbytes);
+      options_.inspect(std::span(zeros).first(count));
+    }
   }
 
   void write_zeros(uint64_t position, uint64_t nbytes) {
@@ -115,6 +127,7 @@ class RangeCopy {
     auto [clone_begin, clone_end] = clonable(begin, end);
     if (clone_begin < clone_end && clone(clone_begin, clone_end)) {
       copy_bytes(begin, clone_begin);
+      inspect_source(clone_begin, clone_end);
       copy_bytes(clone_end, end);
     } else {
       copy_bytes(begin, end);
@@ -149,10 +162,25 @@ class RangeCopy {
     return true;
   }
 
+  void inspect_source(uint64_t begin, uint64_t end) {
+    while (options_.inspect && begin < end) {
+      const uint64_t done = read_source(begin, end - begin);
+      inspect_buffer(done);
+      begin += done;
+    }
+  }
+
+  void inspect_buffer(uint64_t count) const {
+    if (options_.inspect) {
+      options_.inspect(std::as_bytes(std::span(buffer_)).first(count));
+    }
+  }
+
   void copy_bytes(uint64_t begin, uint64_t end) {
     for (uint64_t position = begin; position < end;) {
       uint64_t count = std::min(end - position, kStep);
-      uint64_t done = may_use_kernel_ ? copy_in_kernel(position, count) : 0;
+      // What the kernel copies is not seen here.
+      uint64_t done = may_use_kernel_ && !options_.inspect ? copy_in_kernel(position, count) : 0;
       if (done == 0) {
         done = copy_through_buffer(position, count);
       }
@@ -180,6 +208,14 @@ class RangeCopy {
   }
 
   uint64_t copy_through_buffer(uint64_t position, uint64_t count) {
+    const uint64_t got = read_source(position, count);
+    inspect_buffer(got);
+    write_all(buffer_.data(), got, in_target(position));
+    return got;
+  }
+
+  // At most a buffer full; gives the number of bytes.
+  uint64_t read_source(uint64_t position, uint64_t count) {
     buffer_.resize(kBuffer);
     ssize_t got =
         ::pread(source_fd_.get(), buffer_.data(), std::min<uint64_t>(count, kBuffer), static_cast<off_t>(position));
@@ -189,7 +225,6 @@ class RangeCopy {
     if (got == 0) {
       fail("Cannot copy {}: it became shorter while it was copied", quote(source_.native(), 400));
     }
-    write_all(buffer_.data(), static_cast<uint64_t>(got), in_target(position));
     return static_cast<uint64_t>(got);
   }
 

@@ -2,9 +2,11 @@
 
 #include "exporters/support/atomic_file.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <span>
 
 namespace exporters {
 
@@ -14,6 +16,9 @@ struct CopyOptions {
   bool drop_cache = false;
   /// Called with the bytes that came to their end since the last call.
   std::function<void(uint64_t)> progress = {};
+  /// Called with all bytes of the range, in order and in pieces: for a checksum of what is copied. Each piece is read
+  /// once, into a small buffer; blocks are still shared with the source where that is possible.
+  std::function<void(std::span<const std::byte>)> inspect = {};
 };
 
 /// How a range was copied, in bytes.
