@@ -11,9 +11,9 @@ std::vector<TracedState> traced_state(const models::PreTrainedModel& model) {
   return result;
 }
 
-AxisLabels axis_labels(const models::PreTrainedModel& model) {
+AxisLabels axis_labels(const models::PreTrainedModel& model, bool with_cache) {
   AxisLabels result;
-  for (const auto& [input, axes] : model.axis_names()) {
+  for (const auto& [input, axes] : model.axis_names(with_cache)) {
     for (const auto& [axis, name] : axes) {
       result[input][axis] = {name.name, name.max};
     }
@@ -24,11 +24,11 @@ AxisLabels axis_labels(const models::PreTrainedModel& model) {
 }  // namespace
 
 ExportSource export_source(std::shared_ptr<const models::PreTrainedModel> model, std::string config_json,
-                           models::ForwardArgs flags) {
+                           models::ForwardArgs flags, bool with_cache) {
   ExportSource source;
   source.architecture = model->class_name();
   source.state = traced_state(*model);
-  source.axis_labels = axis_labels(*model);
+  source.axis_labels = axis_labels(*model, with_cache);
   source.config_json = std::move(config_json);
   source.forward = [model = std::move(model), flags = std::move(flags)](const NamedInputs& inputs) {
     models::ForwardArgs args = flags;

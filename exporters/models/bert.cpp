@@ -225,6 +225,7 @@ std::vector<ArgumentSpec> BertPreTrainedModel::arguments() const {
 }
 
 ForwardArgs BertPreTrainedModel::sample_inputs(const SampleSize& size) const {
+  ensure(size.past == 0, "{} has no cache for a sample of {} earlier tokens", class_name(), size.past);
   ensure(size.batch >= 1 && size.sequence >= 1, "a sample has at least one row and one token, not [{}, {}]", size.batch,
          size.sequence);
   ensure(size.sequence <= bert_config_.max_position_embeddings,
@@ -234,7 +235,7 @@ ForwardArgs BertPreTrainedModel::sample_inputs(const SampleSize& size) const {
   return {{"input_ids", ids}, {"attention_mask", at::ones_like(ids)}, {"token_type_ids", at::zeros_like(ids)}};
 }
 
-AxisNames BertPreTrainedModel::axis_names() const {
+AxisNames BertPreTrainedModel::axis_names(bool) const {
   const AxisName batch{"batch"};
   const AxisName sequence{"sequence", bert_config_.max_position_embeddings};
   AxisNames names;

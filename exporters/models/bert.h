@@ -198,7 +198,8 @@ class BertPreTrainedModel : public PreTrainedModel {
   std::string_view base_model_prefix() const override { return "bert"; }
   std::vector<ArgumentSpec> arguments() const override;
   ForwardArgs sample_inputs(const SampleSize& size) const override;
-  AxisNames axis_names() const override;
+  using PreTrainedModel::axis_names;
+  AxisNames axis_names(bool with_cache) const override;
 
  protected:
   BertPreTrainedModel(Scope scope, std::string class_name, const ModelConfig& config);
@@ -289,7 +290,8 @@ class BertForMultipleChoice : public BertPreTrainedModel {
   explicit BertForMultipleChoice(const ModelConfig& config);
   std::vector<ArgumentSpec> arguments() const override;
   ForwardArgs sample_inputs(const SampleSize& size) const override;
-  AxisNames axis_names() const override;
+  using PreTrainedModel::axis_names;
+  AxisNames axis_names(bool with_cache) const override;
 
  protected:
   PyTree run(const ForwardArgs& args, const Flags& flags) const override;

@@ -166,8 +166,8 @@ ForwardArgs BertForMultipleChoice::sample_inputs(const SampleSize& size) const {
   return args;
 }
 
-AxisNames BertForMultipleChoice::axis_names() const {
-  AxisNames names = BertPreTrainedModel::axis_names();
+AxisNames BertForMultipleChoice::axis_names(bool with_cache) const {
+  AxisNames names = BertPreTrainedModel::axis_names(with_cache);
   for (auto& [input, axes] : names) {
     axes = {{0, axes[0]}, {1, {"choices"}}, {2, axes[1]}};
   }

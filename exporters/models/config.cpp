@@ -95,6 +95,13 @@ std::optional<int64_t> ModelConfig::optional_integer(std::string_view name, std:
 
 double ModelConfig::number(std::string_view name, double fallback) const { return root().get_double(name, fallback); }
 
+std::optional<double> ModelConfig::optional_number(std::string_view name, std::optional<double> fallback) const {
+  if (const auto field = root().find(name)) {
+    return field->as_double();
+  }
+  return json_->contains(name) ? std::nullopt : fallback;
+}
+
 bool ModelConfig::flag(std::string_view name, bool fallback) const { return root().get_bool(name, fallback); }
 
 std::string ModelConfig::string(std::string_view name, std::string_view fallback) const {

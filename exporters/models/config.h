@@ -47,6 +47,8 @@ class ModelConfig {
   int64_t integer(std::string_view name, int64_t fallback) const;
   std::optional<int64_t> optional_integer(std::string_view name, std::optional<int64_t> fallback) const;
   double number(std::string_view name, double fallback) const;
+  /// An explicit null is nothing, as for optional_integer.
+  std::optional<double> optional_number(std::string_view name, std::optional<double> fallback) const;
   bool flag(std::string_view name, bool fallback) const;
   std::string string(std::string_view name, std::string_view fallback) const;
   static constexpr int64_t kMaxSize = int64_t{1} << 31;

@@ -40,6 +40,11 @@ at::Tensor ForwardArgs::tensor(std::string_view name) const {
   return value->tensor();
 }
 
+bool ForwardArgs::has(std::string_view name) const {
+  const PyTree* value = find(name);
+  return value != nullptr && !value->is_none();
+}
+
 bool ForwardArgs::flag(std::string_view name, bool fallback) const {
   const PyTree* value = find(name);
   if (value == nullptr || value->is_none()) {

@@ -28,6 +28,8 @@ class ForwardArgs {
   at::Tensor tensor(std::string_view name) const;
   /// Throws Error when it is neither a bool nor None.
   bool flag(std::string_view name, bool fallback) const;
+  /// Whether the argument was given and is not None.
+  bool has(std::string_view name) const;
 
   size_t size() const { return items_.size(); }
   auto begin() const { return items_.begin(); }
@@ -44,12 +46,14 @@ struct ArgumentSpec {
     kMask,     ///< a tensor of any dtype
     kFloats,   ///< a floating-point tensor
     kFlag,     ///< true or false
+    kCount,    ///< an integer, or an int64 or int32 tensor
+    kCache,    ///< a cache (cache.h)
     kRefused,  ///< known to the reference but not supported here; None only
   };
   std::string name;
   Kind kind = Kind::kIndices;
   std::vector<int64_t> ranks = {};  ///< numbers of dimensions that are accepted
-  int64_t limit = 0;                ///< kIndices: values lie in [0, limit)
+  int64_t limit = 0;                ///< kIndices: values lie in [0, limit); 0: any value
   std::string note = {};            ///< kIndices: what the limit is; kRefused: why
 };
 

@@ -111,8 +111,8 @@ void StateLoader::match_keys() {
 // One of a pair may stand for the other; where both are stored and differ, the reference uses both.
 void StateLoader::pair_tied_weights() {
   for (const TiedWeights& pair : model_.tied_weights()) {
-    const std::string target(pair.target);
-    const std::string source(pair.source);
+    const std::string& target = pair.target;
+    const std::string& source = pair.source;
     const bool has_target = stored_.contains(target);
     const bool has_source = stored_.contains(source);
     if (has_target && has_source && !is_same(target, source)) {

@@ -6,9 +6,11 @@
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/bitwise_and.h>
+#include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/cumsum.h>
 #include <ATen/ops/diff.h>
 #include <ATen/ops/eq.h>
+#include <ATen/ops/gt.h>
 #include <ATen/ops/le.h>
 #include <ATen/ops/ne.h>
 #include <ATen/ops/scalar_tensor.h>
@@ -66,22 +68,53 @@ at::Tensor positions(const c10::SymInt& start, const c10::SymInt& end) {
   return at::arange(start, end, at::TensorOptions().dtype(c10::ScalarType::Long));
 }
 
+at::Tensor as_queries(const at::Tensor& t) { return t.unsqueeze(1).unsqueeze(3); }
+at::Tensor as_keys(const at::Tensor& t) { return t.unsqueeze(1).unsqueeze(2); }
+
+/// Bool [batch or 1, 1, queries, keys], from positions [batch or 1, queries] and [batch or 1, keys].
+at::Tensor visible_positions(const at::Tensor& queries, const at::Tensor& keys, std::optional<int64_t> sliding_window) {
+  const at::Tensor query_positions = as_queries(queries);
+  const at::Tensor key_positions = as_keys(keys);
+  const at::Tensor visible = at::le(key_positions, query_positions);
+  if (!sliding_window) {
+    return visible;
+  }
+  return at::bitwise_and(visible, at::gt(key_positions, query_positions - *sliding_window));
+}
+
 /// Bool [batch or 1, 1, queries, queries]: causal within each packed sequence. Sequences are told apart where
 /// consecutive positions do not differ by 1; that the first one begins at any position changes nothing.
-at::Tensor packed_mask(const at::Tensor& position_ids) {
+at::Tensor packed_mask(const at::Tensor& position_ids, std::optional<int64_t> sliding_window) {
   const at::Tensor before_first = position_ids.slice(1, 0, 1) - 1;
   const at::Tensor sequence = at::cumsum(at::ne(at::diff(position_ids, 1, -1, before_first), 1), -1);
-  const auto as_queries = [](const at::Tensor& t) { return t.unsqueeze(1).unsqueeze(3); };
-  const auto as_keys = [](const at::Tensor& t) { return t.unsqueeze(1).unsqueeze(2); };
-  return at::bitwise_and(at::le(as_keys(position_ids), as_queries(position_ids)),
+  return at::bitwise_and(visible_positions(position_ids, position_ids, sliding_window),
                          at::eq(as_keys(sequence), as_queries(sequence)));
 }
 
 /// Bool [1, 1, queries, keys]
-at::Tensor lower_triangle(const c10::SymInt& past, const c10::SymInt& keys) {
-  const at::Tensor key_positions = positions(0, keys).unsqueeze(0);
-  const at::Tensor query_positions = positions(past, keys).unsqueeze(1);
-  return at::le(key_positions, query_positions).unsqueeze(0).unsqueeze(0);
+at::Tensor span_mask(const CacheSpan& span, const c10::SymInt& queries, std::optional<int64_t> sliding_window) {
+  const at::Tensor keys = positions(span.key_offset, span.key_offset + span.keys).unsqueeze(0);
+  at::Tensor query_positions = positions(span.past, span.past + queries);
+  if (span.past_tensor.defined()) {
+    query_positions = query_positions + span.past_tensor;
+  }
+  return visible_positions(query_positions.unsqueeze(0), keys, sliding_window);
+}
+
+/// The part of the padding mask that belongs to the keys of `span`: bool [batch, 1, 1, keys].
+at::Tensor padding_of_keys(const at::Tensor& attention_mask, const at::Tensor& embeds, const CacheSpan& span) {
+  if (span.fixed_length) {
+    const c10::SymInt given = attention_mask.sym_size(1);
+    require(given.sym_le(span.keys), [&] {
+      return c10::str("attention_mask is ", attention_mask.sym_sizes(), ", the cache has room for ", span.keys);
+    });
+    check_padding_mask(attention_mask, embeds, given);
+    return padding_mask(at::constant_pad_nd_symint(attention_mask, {0, span.keys - given}, 0));
+  }
+  check_padding_mask(attention_mask, embeds, span.key_offset + span.keys);
+  const bool all = span.key_offset.maybe_as_int() == 0;
+  return padding_mask(all ? attention_mask
+                          : attention_mask.slice_symint(1, span.key_offset, span.key_offset + span.keys));
 }
 
 bool is_prepared(const at::Tensor& mask) { return mask.defined() && mask.dim() == 4; }
@@ -98,23 +131,23 @@ at::Tensor create_bidirectional_mask(AttentionKind kind, const at::Tensor& embed
 }
 
 CausalMask create_causal_mask(AttentionKind kind, const at::Tensor& embeds, const at::Tensor& attention_mask,
-                              const c10::SymInt& past, const at::Tensor& position_ids) {
+                              const CausalMaskOptions& options) {
   if (is_prepared(attention_mask)) {
     return {attention_mask};
   }
-  const bool no_past = past.maybe_as_int() == 0;
-  const c10::SymInt keys = no_past ? embeds.sym_size(1) : past + embeds.sym_size(1);
+  const c10::SymInt queries = embeds.sym_size(1);
+  const CacheSpan span = options.span.value_or(CacheSpan::after(0, queries));
   if (attention_mask.defined()) {
-    check_padding_mask(attention_mask, embeds, keys);
-    return {finish(kind, at::bitwise_and(lower_triangle(past, keys), padding_mask(attention_mask)), embeds)};
+    const at::Tensor padding = padding_of_keys(attention_mask, embeds, span);
+    return {finish(kind, at::bitwise_and(span_mask(span, queries, options.sliding_window), padding), embeds)};
   }
-  if (no_past && position_ids.defined()) {
-    return {finish(kind, packed_mask(position_ids), embeds)};
+  if (!options.span && options.position_ids.defined()) {
+    return {finish(kind, packed_mask(options.position_ids, options.sliding_window), embeds)};
   }
-  if (no_past && kind == AttentionKind::kSdpa) {
+  if (span.starts_empty() && !span.fixed_length && !options.sliding_window && kind == AttentionKind::kSdpa) {
     return {{}, /*is_causal=*/true};
   }
-  return {finish(kind, lower_triangle(past, keys), embeds)};
+  return {finish(kind, span_mask(span, queries, options.sliding_window), embeds)};
 }
 
 }  // namespace exporters::models

@@ -1,9 +1,13 @@
 #pragma once
 
+#include "exporters/models/cache.h"
 #include "exporters/models/layers/attention.h"
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/SymInt.h>
+
+#include <cstdint>
+#include <optional>
 
 namespace exporters::models {
 
@@ -28,11 +32,21 @@ struct CausalMask {
   bool is_causal = false;  ///< to be passed to attention(): causality without a mask
 };
 
+/// What a causal mask follows from, besides the inputs.
+struct CausalMaskOptions {
+  /// Where queries and keys lie; nothing: the queries are all keys there are.
+  std::optional<CacheSpan> span = {};
+  /// [batch or 1, queries]; with neither span nor attention_mask, a jump in them starts a new packed sequence that does
+  /// not see the ones before it. Undefined: one sequence.
+  at::Tensor position_ids = {};
+  /// A query sees itself and the `sliding_window` - 1 positions before it.
+  std::optional<int64_t> sliding_window = {};
+};
+
 /// A query sees the keys up to its own position.
-/// @param past number of keys before the first query (in a cache); keys = past + queries. `attention_mask` covers all.
-/// @param position_ids [batch or 1, queries]; with neither past nor attention_mask, a jump in them starts a new packed
-///        sequence that does not see the ones before it. Undefined: one sequence.
+/// @param attention_mask covers all positions from the first on, also those that a cache no longer holds; for a cache
+///        of fixed length, those that are taken after this forward, or all
 CausalMask create_causal_mask(AttentionKind kind, const at::Tensor& embeds, const at::Tensor& attention_mask,
-                              const c10::SymInt& past = 0, const at::Tensor& position_ids = {});
+                              const CausalMaskOptions& options = {});
 
 }  // namespace exporters::models

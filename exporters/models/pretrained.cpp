@@ -1,5 +1,6 @@
 #include "exporters/models/pretrained.h"
 
+#include "exporters/models/cache.h"
 #include "exporters/models/near.h"
 #include "exporters/support/error.h"
 
@@ -35,6 +36,15 @@ void check_tensor(const ArgumentSpec& spec, const at::Tensor& tensor) {
   }
 }
 
+void check_count(const ArgumentSpec& spec, const PyTree& value) {
+  const bool is_number = value.is_leaf() && std::holds_alternative<int64_t>(value.leaf());
+  const bool is_tensor = value.is_tensor() && (value.tensor().scalar_type() == c10::ScalarType::Long ||
+                                               value.tensor().scalar_type() == c10::ScalarType::Int);
+  if (!is_number && !is_tensor) {
+    throw Error("expected an integer, or a tensor of int64 or int32", argument(spec));
+  }
+}
+
 void check_argument(const ArgumentSpec& spec, const ForwardArgs& args) {
   const PyTree* value = args.find(spec.name);
   if (value == nullptr || value->is_none()) {
@@ -46,13 +56,21 @@ void check_argument(const ArgumentSpec& spec, const ForwardArgs& args) {
     case ArgumentSpec::Kind::kFlag:
       args.flag(spec.name, false);
       return;
+    case ArgumentSpec::Kind::kCount:
+      check_count(spec, *value);
+      return;
+    case ArgumentSpec::Kind::kCache:
+      if (!Cache::is_cache(*value)) {
+        throw Error("expected a cache", argument(spec), "A cache is a DynamicCache or a StaticCache");
+      }
+      return;
     default:
       check_tensor(spec, args.tensor(spec.name));
   }
 }
 
 void check_index_values(const ArgumentSpec& spec, const at::Tensor& indices) {
-  if (spec.kind != ArgumentSpec::Kind::kIndices || !indices.defined() || indices.numel() == 0) {
+  if (spec.kind != ArgumentSpec::Kind::kIndices || spec.limit == 0 || !indices.defined() || indices.numel() == 0) {
     return;
   }
   const auto [low, high] = at::aminmax(indices);
@@ -105,6 +123,7 @@ PyTree PreTrainedModel::forward(const ForwardArgs& args) const {
   Flags flags;
   flags.hidden_states = args.flag("output_hidden_states", config_.flag("output_hidden_states", false));
   flags.attentions = args.flag("output_attentions", config_.flag("output_attentions", false));
+  flags.use_cache = args.flag("use_cache", config_.flag("use_cache", true));
   flags.attention = flags.attentions ? AttentionKind::kEager : attention_;
   PyTree output = run(args, flags);
   const bool return_dict = args.flag(kReturnDict, config_.flag(kReturnDict, true));

@@ -31,8 +31,8 @@ struct StateEntry {
 
 /// Two parameters that are one when the config says `tie_word_embeddings`.
 struct TiedWeights {
-  std::string_view target;
-  std::string_view source;
+  std::string target;
+  std::string source;
 };
 
 /// What loading found that a person may want to know.
@@ -53,6 +53,8 @@ using AxisNames = std::map<std::string, std::map<int64_t, AxisName>>;
 struct SampleSize {
   int64_t batch = 1;
   int64_t sequence = 8;
+  /// Models with a cache: how many tokens it holds. 0: no cache among the inputs.
+  int64_t past = 0;
 };
 
 /// A transformers architecture with its weights: forward from named arguments to the reference's output class.
@@ -73,7 +75,10 @@ class PreTrainedModel : public Module {
   /// What a user of this model would feed, made from the config: the same sizes give the same values. Throws Error for
   /// sizes that the model cannot take.
   virtual ForwardArgs sample_inputs(const SampleSize& size) const = 0;
-  virtual AxisNames axis_names() const = 0;
+  /// Of every input that sample_inputs may give. @param with_cache a cache with keys is among the inputs: axes that
+  /// count its tokens too have names of their own
+  virtual AxisNames axis_names(bool with_cache) const = 0;
+  AxisNames axis_names() const { return axis_names(/*with_cache=*/false); }
 
   /// The attribute under which a model with a head keeps the bare model: "bert". Checkpoint keys match with or
   /// without it.
@@ -91,6 +96,7 @@ class PreTrainedModel : public Module {
   struct Flags {
     bool hidden_states = false;
     bool attentions = false;
+    bool use_cache = false;
     AttentionKind attention = AttentionKind::kSdpa;  ///< kEager when attentions are asked for
   };
 

@@ -1,6 +1,7 @@
 #include "exporters/models/registry.h"
 
 #include "exporters/models/bert.h"
+#include "exporters/models/decoder_families.h"
 #include "exporters/models/near.h"
 #include "exporters/support/error.h"
 
@@ -10,20 +11,120 @@
 namespace exporters::models {
 namespace {
 
+constexpr std::string_view kFeatures = "feature-extraction";
+constexpr std::string_view kGeneration = "text-generation";
+constexpr std::string_view kTexts = "text-classification";
+constexpr std::string_view kTokens = "token-classification";
+constexpr std::string_view kAnswers = "question-answering";
+
 template <typename Model>
 std::unique_ptr<PreTrainedModel> make(const ModelConfig& config) {
   return std::make_unique<Model>(config);
 }
 
+// ── Decoders: the bare model and the heads of a family ──
+
+template <const DecoderFamily& family, MakeDecoder make_base>
+std::unique_ptr<PreTrainedModel> bare(const ModelConfig& config) {
+  return make_base(Scope{}, config);
+}
+
+template <const DecoderFamily& family, MakeDecoder make_base>
+std::unique_ptr<PreTrainedModel> causal_lm(const ModelConfig& config) {
+  return std::make_unique<DecoderForCausalLM>(family, make_base, config);
+}
+
+template <const DecoderFamily& family, MakeDecoder make_base>
+std::unique_ptr<PreTrainedModel> sequence_classifier(const ModelConfig& config) {
+  return std::make_unique<DecoderForSequenceClassification>(family, "ForSequenceClassification", make_base, config);
+}
+
+// Of a family whose class names the text model.
+template <const DecoderFamily& family, MakeDecoder make_base>
+std::unique_ptr<PreTrainedModel> text_sequence_classifier(const ModelConfig& config) {
+  return std::make_unique<DecoderForSequenceClassification>(family, "TextForSequenceClassification", make_base, config);
+}
+
+template <const DecoderFamily& family, MakeDecoder make_base>
+std::unique_ptr<PreTrainedModel> token_classifier(const ModelConfig& config) {
+  return std::make_unique<DecoderForTokenClassification>(family, make_base, config);
+}
+
+template <const DecoderFamily& family, MakeDecoder make_base>
+std::unique_ptr<PreTrainedModel> question_answering(const ModelConfig& config) {
+  return std::make_unique<DecoderForQuestionAnswering>(family, make_base, config);
+}
+
 constexpr ModelEntry kModels[] = {
-    {"bert", "BertModel", "feature-extraction", make<BertModel>},
+    {"bert", "BertModel", kFeatures, make<BertModel>},
     {"bert", "BertForMaskedLM", "fill-mask", make<BertForMaskedLM>},
-    {"bert", "BertForSequenceClassification", "text-classification", make<BertForSequenceClassification>},
-    {"bert", "BertForTokenClassification", "token-classification", make<BertForTokenClassification>},
-    {"bert", "BertForQuestionAnswering", "question-answering", make<BertForQuestionAnswering>},
+    {"bert", "BertForSequenceClassification", kTexts, make<BertForSequenceClassification>},
+    {"bert", "BertForTokenClassification", kTokens, make<BertForTokenClassification>},
+    {"bert", "BertForQuestionAnswering", kAnswers, make<BertForQuestionAnswering>},
     {"bert", "BertForMultipleChoice", "multiple-choice", make<BertForMultipleChoice>},
     {"bert", "BertForNextSentencePrediction", "next-sentence-prediction", make<BertForNextSentencePrediction>},
     {"bert", "BertForPreTraining", "", make<BertForPreTraining>},
+
+    {"llama", "LlamaModel", kFeatures, bare<kLlama, make_llama>},
+    {"llama", "LlamaForCausalLM", kGeneration, causal_lm<kLlama, make_llama>},
+    {"llama", "LlamaForSequenceClassification", kTexts, sequence_classifier<kLlama, make_llama>},
+    {"llama", "LlamaForTokenClassification", kTokens, token_classifier<kLlama, make_llama>},
+    {"llama", "LlamaForQuestionAnswering", kAnswers, question_answering<kLlama, make_llama>},
+
+    {"mistral", "MistralModel", kFeatures, bare<kMistral, make_mistral>},
+    {"mistral", "MistralForCausalLM", kGeneration, causal_lm<kMistral, make_mistral>},
+    {"mistral", "MistralForSequenceClassification", kTexts, sequence_classifier<kMistral, make_mistral>},
+    {"mistral", "MistralForTokenClassification", kTokens, token_classifier<kMistral, make_mistral>},
+    {"mistral", "MistralForQuestionAnswering", kAnswers, question_answering<kMistral, make_mistral>},
+
+    {"qwen2", "Qwen2Model", kFeatures, bare<kQwen2, make_qwen2>},
+    {"qwen2", "Qwen2ForCausalLM", kGeneration, causal_lm<kQwen2, make_qwen2>},
+    {"qwen2", "Qwen2ForSequenceClassification", kTexts, sequence_classifier<kQwen2, make_qwen2>},
+    {"qwen2", "Qwen2ForTokenClassification", kTokens, token_classifier<kQwen2, make_qwen2>},
+    {"qwen2", "Qwen2ForQuestionAnswering", kAnswers, question_answering<kQwen2, make_qwen2>},
+
+    {"qwen3", "Qwen3Model", kFeatures, bare<kQwen3, make_qwen3>},
+    {"qwen3", "Qwen3ForCausalLM", kGeneration, causal_lm<kQwen3, make_qwen3>},
+    {"qwen3", "Qwen3ForSequenceClassification", kTexts, sequence_classifier<kQwen3, make_qwen3>},
+    {"qwen3", "Qwen3ForTokenClassification", kTokens, token_classifier<kQwen3, make_qwen3>},
+    {"qwen3", "Qwen3ForQuestionAnswering", kAnswers, question_answering<kQwen3, make_qwen3>},
+
+    {"phi3", "Phi3Model", kFeatures, bare<kPhi3, make_phi3>},
+    {"phi3", "Phi3ForCausalLM", kGeneration, causal_lm<kPhi3, make_phi3>},
+    {"phi3", "Phi3ForSequenceClassification", kTexts, sequence_classifier<kPhi3, make_phi3>},
+    {"phi3", "Phi3ForTokenClassification", kTokens, token_classifier<kPhi3, make_phi3>},
+
+    {"gemma", "GemmaModel", kFeatures, bare<kGemma, make_gemma>},
+    {"gemma", "GemmaForCausalLM", kGeneration, causal_lm<kGemma, make_gemma>},
+    {"gemma", "GemmaForSequenceClassification", kTexts, sequence_classifier<kGemma, make_gemma>},
+    {"gemma", "GemmaForTokenClassification", kTokens, token_classifier<kGemma, make_gemma>},
+
+    {"gemma2", "Gemma2Model", kFeatures, bare<kGemma2, make_gemma2>},
+    {"gemma2", "Gemma2ForCausalLM", kGeneration, causal_lm<kGemma2, make_gemma2>},
+    {"gemma2", "Gemma2ForSequenceClassification", kTexts, sequence_classifier<kGemma2, make_gemma2>},
+    {"gemma2", "Gemma2ForTokenClassification", kTokens, token_classifier<kGemma2, make_gemma2>},
+
+    {"gemma3_text", "Gemma3TextModel", kFeatures, bare<kGemma3, make_gemma3_text>},
+    {"gemma3_text", "Gemma3ForCausalLM", kGeneration, causal_lm<kGemma3, make_gemma3_text>},
+    {"gemma3_text", "Gemma3TextForSequenceClassification", kTexts, text_sequence_classifier<kGemma3, make_gemma3_text>},
+
+    {"olmo2", "Olmo2Model", kFeatures, bare<kOlmo2, make_olmo2>},
+    {"olmo2", "Olmo2ForCausalLM", kGeneration, causal_lm<kOlmo2, make_olmo2>},
+    {"olmo2", "Olmo2ForSequenceClassification", kTexts, sequence_classifier<kOlmo2, make_olmo2>},
+
+    {"granite", "GraniteModel", kFeatures, bare<kGranite, make_granite>},
+    {"granite", "GraniteForCausalLM", kGeneration, causal_lm<kGranite, make_granite>},
+
+    {"smollm3", "SmolLM3Model", kFeatures, bare<kSmolLm3, make_smollm3>},
+    {"smollm3", "SmolLM3ForCausalLM", kGeneration, causal_lm<kSmolLm3, make_smollm3>},
+    {"smollm3", "SmolLM3ForSequenceClassification", kTexts, sequence_classifier<kSmolLm3, make_smollm3>},
+    {"smollm3", "SmolLM3ForTokenClassification", kTokens, token_classifier<kSmolLm3, make_smollm3>},
+    {"smollm3", "SmolLM3ForQuestionAnswering", kAnswers, question_answering<kSmolLm3, make_smollm3>},
+
+    {"starcoder2", "Starcoder2Model", kFeatures, bare<kStarcoder2, make_starcoder2>},
+    {"starcoder2", "Starcoder2ForCausalLM", kGeneration, causal_lm<kStarcoder2, make_starcoder2>},
+    {"starcoder2", "Starcoder2ForSequenceClassification", kTexts, sequence_classifier<kStarcoder2, make_starcoder2>},
+    {"starcoder2", "Starcoder2ForTokenClassification", kTokens, token_classifier<kStarcoder2, make_starcoder2>},
 };
 
 std::vector<std::string_view> distinct(std::string_view ModelEntry::*field, std::span<const ModelEntry> entries) {

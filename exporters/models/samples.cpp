@@ -28,4 +28,14 @@ at::Tensor sample_ids(int64_t batch, int64_t sequence, int64_t vocab_size, std::
   return ids;
 }
 
+at::Tensor sample_values(const std::vector<int64_t>& sizes, int64_t seed) {
+  at::Tensor tensor = at::empty(sizes, at::TensorOptions().dtype(c10::ScalarType::Float));
+  auto* values = tensor.mutable_data_ptr<float>();
+  for (int64_t i = 0; i < tensor.numel(); ++i) {
+    const uint64_t bits = spread(spread(static_cast<uint64_t>(seed)) + static_cast<uint64_t>(i));
+    values[i] = static_cast<float>(static_cast<int64_t>(bits >> 40) - (int64_t{1} << 23)) / float{1 << 23};
+  }
+  return tensor;
+}
+
 }  // namespace exporters::models

@@ -53,7 +53,7 @@ TEST(Masks, EqualTheReference) {
       EXPECT_TRUE(
           expanded(create_bidirectional_mask(kind, embeds, padding(), 5)).equal(file->tensor(name + ".bidirectional")));
       EXPECT_TRUE(expanded(create_causal_mask(kind, embeds, padding()).mask).equal(file->tensor(name + ".causal")));
-      EXPECT_TRUE(expanded(create_causal_mask(kind, embeds, {}, 0, file->tensor("positions")).mask)
+      EXPECT_TRUE(expanded(create_causal_mask(kind, embeds, {}, {.position_ids = file->tensor("positions")}).mask)
                       .equal(file->tensor(name + ".packed")));
     }
   }
@@ -68,14 +68,16 @@ TEST(Masks, NoneIsMadeWhereNothingIsHidden) {
 }
 
 TEST(Masks, QueriesAfterACacheSeeItAndEachOther) {
-  const CausalMask causal = create_causal_mask(AttentionKind::kSdpa, at::zeros({1, 2, 4}), {}, 3);
+  const CausalMask causal =
+      create_causal_mask(AttentionKind::kSdpa, at::zeros({1, 2, 4}), {}, {.span = CacheSpan::after(3, 2)});
   EXPECT_FALSE(causal.is_causal);
   const at::Tensor expected = at::arange(5).unsqueeze(0).le(at::arange(3, 5).unsqueeze(1)).unsqueeze(0).unsqueeze(0);
   EXPECT_TRUE(causal.mask.equal(expected));
-  EXPECT_NE(error_of([] {
-              create_causal_mask(AttentionKind::kSdpa, at::zeros({4, 2, 4}), padding(), 2);
-            }).find("make it [4, 4]"),
-            std::string::npos);
+  EXPECT_NE(
+      error_of([] {
+        create_causal_mask(AttentionKind::kSdpa, at::zeros({4, 2, 4}), padding(), {.span = CacheSpan::after(2, 2)});
+      }).find("make it [4, 4]"),
+      std::string::npos);
 }
 
 TEST(Masks, APreparedMaskIsTakenAsItIs) {

@@ -2,6 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <optional>
 #include <string_view>
 
 namespace exporters::models {
@@ -20,11 +21,31 @@ struct AttentionResult {
 /// [batch, length, heads * head_dim] → [batch, heads, length, head_dim].
 at::Tensor split_heads(const at::Tensor& projected, int64_t heads, int64_t head_dim);
 
+struct AttentionOptions {
+  double scale = 1.0;
+  /// Scores s become softcap · tanh(s / softcap); kEager only.
+  std::optional<double> softcap = {};
+  /// [heads]: a score for each head that takes part in the softmax and attends to nothing; kEager only. Undefined: none
+  at::Tensor sinks = {};
+  /// The softmax is computed in float32 whatever the dtype is; kEager only, kSdpa always does so.
+  bool softmax_in_float32 = false;
+  /// Query i sees keys 0 … i; kSdpa without mask only.
+  bool is_causal = false;
+};
+
 /// softmax(q kᵀ · scale + mask) v over heads.
-/// @param query,key,value [batch, heads, length, head_dim]
+/// @param query [batch, heads, queries, head_dim]
+/// @param key,value [batch, key/value heads, keys, head_dim]: each of their heads serves heads / key/value heads of the
+///        query's
 /// @param mask of the kind that masks.h makes for `kind`; undefined: no mask
-/// @param is_causal with kSdpa and without mask: query i sees keys 0 … i
 AttentionResult attention(AttentionKind kind, const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                          const at::Tensor& mask, double scale, bool is_causal = false);
+                          const at::Tensor& mask, const AttentionOptions& options);
+
+/// Without any of the options but these.
+inline AttentionResult attention(AttentionKind kind, const at::Tensor& query, const at::Tensor& key,
+                                 const at::Tensor& value, const at::Tensor& mask, double scale,
+                                 bool is_causal = false) {
+  return attention(kind, query, key, value, mask, AttentionOptions{.scale = scale, .is_causal = is_causal});
+}
 
 }  // namespace exporters::models
