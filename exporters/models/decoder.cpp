@@ -43,12 +43,6 @@ c10::ScalarType parameter_dtype(const Module& module) {
   return dtype.value_or(c10::ScalarType::Float);
 }
 
-/// [1, queries]: the positions that follow those of the cache.
-at::Tensor following_positions(const CacheSpan& span, const c10::SymInt& queries) {
-  const at::Tensor positions = at::arange(span.past, span.past + queries, int64());
-  return (span.past_tensor.defined() ? positions + span.past_tensor : positions).unsqueeze(0);
-}
-
 }  // namespace
 
 DecoderModel::DecoderModel(Scope scope, const DecoderFamily& family, const ModelConfig& config, DecoderTraits traits)
@@ -103,6 +97,12 @@ ForwardArgs DecoderModel::sample_inputs(const SampleSize& size) const {
   }
   args.set("cache", DynamicCache(std::move(layers), /*adds_layers=*/false).to_tree());
   return args;
+}
+
+// [1, queries]: those that follow the cache's.
+at::Tensor DecoderModel::positions(const ForwardArgs&, const CacheSpan& span, const c10::SymInt& queries) const {
+  const at::Tensor positions = at::arange(span.past, span.past + queries, int64());
+  return (span.past_tensor.defined() ? positions + span.past_tensor : positions).unsqueeze(0);
 }
 
 AxisNames DecoderModel::axis_names(bool with_cache) const {
@@ -179,7 +179,7 @@ std::vector<CausalMask> DecoderModel::masks(AttentionKind kind, const at::Tensor
     options.sliding_window = windows[i];
     if (cache != nullptr) {
       options.span = cache->layer(i).span(embeddings.sym_size(1));
-    } else {
+    } else if (traits_.packs_sequences) {
       options.position_ids = args.tensor("position_ids");
     }
     result.push_back(create_causal_mask(kind, embeddings, args.tensor("attention_mask"), options));
@@ -203,6 +203,17 @@ void DecoderModel::run_layers(at::Tensor hidden, const Pass& pass, const std::ve
   hidden_states.push_back(output.last_hidden_state);
   output.hidden_states = flags.hidden_states ? tuple_of(std::move(hidden_states)) : PyTree();
   output.attentions = flags.attentions ? tuple_of(std::move(attentions)) : PyTree();
+  output.cross_attentions = flags.attentions && family_.lists_cross_attentions ? PyTree::tuple({}) : PyTree();
+}
+
+void DecoderModel::require_positions(const CacheSpan& span, const c10::SymInt& queries) const {
+  if (traits_.max_positions) {
+    const c10::SymInt length = span.past + queries;
+    require(length.sym_le(*traits_.max_positions), [&] {
+      return c10::str("the sequence has ", length, " positions with those of the cache, the model has ",
+                      *traits_.max_positions, " (max_position_embeddings)");
+    });
+  }
 }
 
 DecoderModel::Output DecoderModel::operator()(const ForwardArgs& args, const Flags& flags) const {
@@ -222,10 +233,12 @@ DecoderModel::Output DecoderModel::operator()(const ForwardArgs& args, const Fla
 
   Pass pass;
   pass.kind = traits_.needs_eager_attention ? AttentionKind::kEager : flags.attention;
-  pass.attention_mask = args.tensor("attention_mask");
+  pass.args = &args;
   pass.position_ids = args.tensor("position_ids");
   if (!pass.position_ids.defined()) {
-    pass.position_ids = following_positions(cache ? cache->layer(0).span(queries) : CacheSpan(), queries);
+    const CacheSpan span = cache ? cache->layer(0).span(queries) : CacheSpan();
+    require_positions(span, queries);
+    pass.position_ids = positions(args, span, queries);
   }
   const std::vector<CausalMask> causal = masks(pass.kind, embeddings, args, cache.get());
 
@@ -243,7 +256,8 @@ PyTree DecoderModel::run(const ForwardArgs& args, const Flags& flags) const {
                         {{"last_hidden_state", output.last_hidden_state},
                          {"cache", output.cache},
                          {"hidden_states", output.hidden_states},
-                         {"attentions", output.attentions}});
+                         {"attentions", output.attentions},
+                         {"cross_attentions", output.cross_attentions}});
 }
 
 }  // namespace exporters::models

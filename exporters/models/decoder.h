@@ -31,6 +31,8 @@ struct DecoderTraits {
   bool tie_word_embeddings = false;
   /// A cache that was given is returned also when use_cache is false.
   bool returns_given_cache = false;
+  /// Without cache and mask, jumps in position_ids tell packed sequences apart.
+  bool packs_sequences = true;
   /// Attention that only kEager computes (soft caps, sinks).
   bool needs_eager_attention = false;
   /// Logits are divided by this.
@@ -51,6 +53,8 @@ struct DecoderFamily {
   std::string_view causal_lm_class = "ForCausalLM";
   std::string_view base_output = "BaseModelOutputWithPast";
   std::string_view causal_lm_output = "CausalLMOutputWithPast";
+  /// The outputs of the bare model and the language model list cross-attentions with attentions; a decoder has none.
+  bool lists_cross_attentions = false;
 };
 
 /// The bare model of a family, by itself or within a head.
@@ -61,6 +65,7 @@ class DecoderModel : public PreTrainedModel {
     PyTree cache;                  ///< or None
     PyTree hidden_states;          ///< a tuple, or None
     PyTree attentions;             ///< a tuple, or None
+    PyTree cross_attentions;       ///< an empty tuple, or None
   };
 
   Output operator()(const ForwardArgs& args, const Flags& flags) const;
@@ -79,8 +84,8 @@ class DecoderModel : public PreTrainedModel {
   /// What the layers of one forward share.
   struct Pass {
     AttentionKind kind;
-    at::Tensor position_ids;    ///< [batch or 1, queries]
-    at::Tensor attention_mask;  ///< as given; may be undefined
+    at::Tensor position_ids;  ///< [batch or 1, queries]
+    const ForwardArgs* args;
     std::vector<RotaryPositions> rotary;
   };
   /// What one layer gets besides.
@@ -93,6 +98,8 @@ class DecoderModel : public PreTrainedModel {
   DecoderModel(Scope scope, const DecoderFamily& family, const ModelConfig& config, DecoderTraits traits);
 
   virtual at::Tensor embed(const at::Tensor& input_ids) const = 0;
+  /// Positions of the queries where none are given. @param span of the first layer's cache
+  virtual at::Tensor positions(const ForwardArgs& args, const CacheSpan& span, const c10::SymInt& queries) const;
   /// Called once before the layers: adds what follows from the positions to the pass, or to the embeddings.
   virtual at::Tensor begin(const at::Tensor& embeddings, Pass& pass) const = 0;
   virtual AttentionResult run_layer(size_t index, const at::Tensor& hidden, const LayerInputs& inputs) const = 0;
@@ -103,6 +110,7 @@ class DecoderModel : public PreTrainedModel {
  private:
   std::unique_ptr<LayeredCache> cache_for(const ForwardArgs& args, bool use_cache) const;
   void check_cache(LayeredCache& cache) const;
+  void require_positions(const CacheSpan& span, const c10::SymInt& queries) const;
   std::vector<CausalMask> masks(AttentionKind kind, const at::Tensor& embeddings, const ForwardArgs& args,
                                 LayeredCache* cache) const;
   void run_layers(at::Tensor hidden, const Pass& pass, const std::vector<CausalMask>& masks, LayeredCache* cache,

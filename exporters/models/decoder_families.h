@@ -45,4 +45,20 @@ std::unique_ptr<DecoderModel> make_smollm3(Scope scope, const ModelConfig& confi
 inline constexpr DecoderFamily kStarcoder2{.prefix = "Starcoder2"};
 std::unique_ptr<DecoderModel> make_starcoder2(Scope scope, const ModelConfig& config);
 
+inline constexpr DecoderFamily kGpt2{.prefix = "GPT2",
+                                     .base = "transformer",
+                                     .base_in_question_answering = "transformer",
+                                     .embeddings = "wte",
+                                     .causal_lm_class = "LMHeadModel",
+                                     .base_output = "BaseModelOutputWithPastAndCrossAttentions",
+                                     .causal_lm_output = "CausalLMOutputWithCrossAttentions",
+                                     .lists_cross_attentions = true};
+std::unique_ptr<DecoderModel> make_gpt2(Scope scope, const ModelConfig& config);
+
+inline constexpr DecoderFamily kOpt{.prefix = "OPT", .embeddings = "decoder.embed_tokens"};
+std::unique_ptr<DecoderModel> make_opt(Scope scope, const ModelConfig& config);
+
+inline constexpr DecoderFamily kPhi{.prefix = "Phi", .lm_head_bias = true};
+std::unique_ptr<DecoderModel> make_phi(Scope scope, const ModelConfig& config);
+
 }  // namespace exporters::models

@@ -87,7 +87,12 @@ PyTree DecoderForCausalLM::run(const ForwardArgs& args, const Flags& flags) cons
   if (traits.final_logit_softcap) {
     logits = at::tanh(logits / *traits.final_logit_softcap) * *traits.final_logit_softcap;
   }
-  return output_of(model_->family().causal_lm_output, {{"logits", logits}}, /*with_cache=*/true, output);
+  return PyTree::object(fmt::format("transformers.modeling_outputs.{}", model_->family().causal_lm_output),
+                        {{"logits", logits},
+                         {"cache", output.cache},
+                         {"hidden_states", output.hidden_states},
+                         {"attentions", output.attentions},
+                         {"cross_attentions", output.cross_attentions}});
 }
 
 DecoderForSequenceClassification::DecoderForSequenceClassification(const DecoderFamily& family,

@@ -50,6 +50,12 @@ std::unique_ptr<PreTrainedModel> token_classifier(const ModelConfig& config) {
   return std::make_unique<DecoderForTokenClassification>(family, make_base, config);
 }
 
+// With the classifier under its older name.
+template <const DecoderFamily& family, MakeDecoder make_base>
+std::unique_ptr<PreTrainedModel> token_classifier_layer(const ModelConfig& config) {
+  return std::make_unique<DecoderForTokenClassification>(family, make_base, config, "classifier");
+}
+
 template <const DecoderFamily& family, MakeDecoder make_base>
 std::unique_ptr<PreTrainedModel> question_answering(const ModelConfig& config) {
   return std::make_unique<DecoderForQuestionAnswering>(family, make_base, config);
@@ -125,6 +131,22 @@ constexpr ModelEntry kModels[] = {
     {"starcoder2", "Starcoder2ForCausalLM", kGeneration, causal_lm<kStarcoder2, make_starcoder2>},
     {"starcoder2", "Starcoder2ForSequenceClassification", kTexts, sequence_classifier<kStarcoder2, make_starcoder2>},
     {"starcoder2", "Starcoder2ForTokenClassification", kTokens, token_classifier<kStarcoder2, make_starcoder2>},
+
+    {"gpt2", "GPT2Model", kFeatures, bare<kGpt2, make_gpt2>},
+    {"gpt2", "GPT2LMHeadModel", kGeneration, causal_lm<kGpt2, make_gpt2>},
+    {"gpt2", "GPT2ForSequenceClassification", kTexts, sequence_classifier<kGpt2, make_gpt2>},
+    {"gpt2", "GPT2ForTokenClassification", kTokens, token_classifier_layer<kGpt2, make_gpt2>},
+    {"gpt2", "GPT2ForQuestionAnswering", kAnswers, question_answering<kGpt2, make_gpt2>},
+
+    {"opt", "OPTModel", kFeatures, bare<kOpt, make_opt>},
+    {"opt", "OPTForCausalLM", kGeneration, causal_lm<kOpt, make_opt>},
+    {"opt", "OPTForSequenceClassification", kTexts, sequence_classifier<kOpt, make_opt>},
+    {"opt", "OPTForQuestionAnswering", kAnswers, question_answering<kOpt, make_opt>},
+
+    {"phi", "PhiModel", kFeatures, bare<kPhi, make_phi>},
+    {"phi", "PhiForCausalLM", kGeneration, causal_lm<kPhi, make_phi>},
+    {"phi", "PhiForSequenceClassification", kTexts, sequence_classifier<kPhi, make_phi>},
+    {"phi", "PhiForTokenClassification", kTokens, token_classifier<kPhi, make_phi>},
 };
 
 std::vector<std::string_view> distinct(std::string_view ModelEntry::*field, std::span<const ModelEntry> entries) {

@@ -107,7 +107,8 @@ TEST_P(DecoderFamilies, SamplesRunWithAndWithoutACache) {
 
 INSTANTIATE_TEST_SUITE_P(All, DecoderFamilies,
                          ::testing::Values("llama", "mistral", "qwen2", "qwen3", "phi3", "gemma", "gemma2",
-                                           "gemma3_text", "olmo2", "granite", "smollm3", "starcoder2"),
+                                           "gemma3_text", "olmo2", "granite", "smollm3", "starcoder2", "gpt2", "opt",
+                                           "phi"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST(Rope, EveryTypeEqualsTheReferenceOnBothSidesOfItsBoundaries) {

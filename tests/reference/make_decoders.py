@@ -101,6 +101,22 @@ FAMILIES = {
         "plain": dict(),
         "window": dict(sliding_window=4, use_bias=False, tie_word_embeddings=False, hidden_act="relu"),
     }),
+    "gpt2": ("GPT2", ["Model", "LMHeadModel", *HEADS[2:]], {
+        "plain": dict(num_labels=3),
+        "scaled": dict(num_attention_heads=2, max_position_embeddings=40, n_inner=24, activation_function="relu",
+                       scale_attn_by_inverse_layer_idx=True, scale_attn_weights=False, tie_word_embeddings=False),
+    }),
+    "opt": ("OPT", ["Model", "ForCausalLM", "ForSequenceClassification", "ForQuestionAnswering"], {
+        "before": dict(ffn_dim=48),
+        "after": dict(ffn_dim=24, do_layer_norm_before=False, word_embed_proj_dim=20, enable_bias=False,
+                      activation_function="gelu", tie_word_embeddings=False),
+    }),
+    "phi": ("Phi", HEADS[:4], {
+        "plain": dict(num_labels=3),
+        "normed": dict(qk_layernorm=True, num_key_value_heads=4, tie_word_embeddings=True, hidden_act="relu",
+                       rope_parameters=dict(rope_type="linear", rope_theta=300.0, factor=2.0,
+                                            partial_rotary_factor=0.25)),
+    }),
 }
 SEEDS = 3
 
@@ -208,7 +224,8 @@ def generative_calls(model, config, folder, seed, name):
 def other_calls(model, config, folder, seed):
     file = lambda call_name: os.path.join(folder, f"io_other_{call_name}.safetensors")
     ids = ids_for(config, (2, 6), seed)
-    embeds = torch.randn(2, 6, config.hidden_size, generator=torch.Generator().manual_seed(5))
+    width = model.get_input_embeddings().embedding_dim
+    embeds = torch.randn(2, 6, width, generator=torch.Generator().manual_seed(5))
     call(model, file("embeds"), {"inputs_embeds": embeds, "attention_mask": torch.ones(2, 6, dtype=torch.int64)})
     packed = torch.tensor([[0, 1, 2, 0, 1, 2], [0, 1, 0, 1, 2, 3]])
     call(model, file("packed"), {"input_ids": ids, "position_ids": packed}, {"use_cache": False})

@@ -1,5 +1,6 @@
 #include "exporters/models/layers/layers.h"
 
+#include <ATen/ops/addmm.h>
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/layer_norm.h>
 #include <ATen/ops/linear.h>
@@ -16,6 +17,19 @@ Linear::Linear(Scope scope, int64_t in_features, int64_t out_features, bool bias
 at::Tensor Linear::operator()(const at::Tensor& input) const {
   const auto scope = enter();
   return at::linear(input, weight_, bias_.defined() ? std::optional(bias_) : std::nullopt);
+}
+
+Conv1D::Conv1D(Scope scope, int64_t in_features, int64_t out_features)
+    : Module(std::move(scope), "Conv1D"), in_features_(in_features), out_features_(out_features) {
+  parameter("weight", weight_, {in_features, out_features});
+  parameter("bias", bias_, {out_features});
+}
+
+at::Tensor Conv1D::operator()(const at::Tensor& input) const {
+  const auto scope = enter();
+  std::vector<c10::SymInt> sizes = input.sym_sizes().vec();
+  sizes.back() = out_features_;
+  return at::addmm(bias_, input.reshape({-1, in_features_}), weight_).reshape_symint(sizes);
 }
 
 Embedding::Embedding(Scope scope, int64_t count, int64_t width, std::optional<int64_t> padding_idx)

@@ -17,6 +17,19 @@ class Linear : public Module {
   at::Tensor bias_;
 };
 
+/// x W + b over the last axis, with the weight the other way round: [..., in] → [..., out].
+class Conv1D : public Module {
+ public:
+  Conv1D(Scope scope, int64_t in_features, int64_t out_features);
+  at::Tensor operator()(const at::Tensor& input) const;
+
+ private:
+  int64_t in_features_;
+  int64_t out_features_;
+  at::Tensor weight_;  // [in, out]
+  at::Tensor bias_;
+};
+
 /// Rows of a table: integer indices [...] → [..., width].
 class Embedding : public Module {
  public:
