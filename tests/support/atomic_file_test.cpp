@@ -1,6 +1,7 @@
 #include "exporters/support/atomic_file.h"
 
 #include "exporters/support/error.h"
+#include "tests/support/error_of.h"
 #include "tests/support/temporary_folder.h"
 
 #include <gmock/gmock.h>
@@ -17,6 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using ::testing::ElementsAre;
+using testing::error_of;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing::read_text;
@@ -31,16 +33,6 @@ std::vector<std::string> names_in(const fs::path& folder) {
   }
   std::sort(names.begin(), names.end());
   return names;
-}
-
-template <typename F>
-std::string error_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 // Runs `f` in a child that kills itself without any clean-up when `f` returns.

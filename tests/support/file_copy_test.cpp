@@ -2,6 +2,7 @@
 
 #include "exporters/support/error.h"
 #include "exporters/support/mapped_file.h"
+#include "tests/support/error_of.h"
 #include "tests/support/temporary_folder.h"
 
 #include <gmock/gmock.h>
@@ -17,6 +18,7 @@ namespace exporters {
 namespace {
 
 using ::testing::AllOf;
+using testing::error_of;
 using ::testing::HasSubstr;
 using testing::read_text;
 using testing::TemporaryFolder;
@@ -139,16 +141,6 @@ TEST(FileCopyTest, TheCopyDoesNotCountAsMemoryOfTheProcess) {
   EXPECT_EQ(std::filesystem::file_size(folder / "target"), kSize);
   // Kilobytes; a copy through a mapping or a buffer of the whole would show all 100 MB.
   EXPECT_LT(after.ru_maxrss - before.ru_maxrss, 20'000);
-}
-
-template <typename F>
-std::string error_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 TEST(FileCopyTest, ASourceThatIsTooShortIsAnErrorWithSizes) {

@@ -1,6 +1,7 @@
 #include "exporters/support/json.h"
 
 #include "exporters/support/error.h"
+#include "tests/support/error_of.h"
 #include "tests/support/temporary_folder.h"
 
 #include <gmock/gmock.h>
@@ -14,17 +15,8 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::ElementsAre;
+using testing::error_of;
 using ::testing::HasSubstr;
-
-template <typename F>
-std::string error_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 std::string parse_error(std::string_view text, const JsonLimits& limits = {}) {
   return error_of([&] { parse_json(text, "c.json", limits); });

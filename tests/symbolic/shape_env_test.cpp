@@ -1,6 +1,7 @@
 #include "exporters/symbolic/shape_env.h"
 
 #include "exporters/support/error.h"
+#include "tests/support/error_of.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,17 +11,8 @@
 namespace exporters {
 namespace {
 
+using testing::error_of;
 using ::testing::HasSubstr;
-
-template <typename F>
-std::string error_of(F f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 std::vector<std::string> guard_texts(const ShapeEnv& env) {
   std::vector<std::string> texts;
@@ -234,8 +226,8 @@ TEST(ShapeEnv, NamedDimWhoseDeclaredRangeTheModelCannotTakeIsAnError) {
     env.evaluate(le(length, 512));
     FAIL() << "the range was narrowed in silence";
   } catch (const Error& error) {
-    EXPECT_THAT(error.what(), testing::HasSubstr("[1, 1000]"));
-    EXPECT_THAT(error.what(), testing::HasSubstr("[1, 512]"));
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("[1, 1000]"));
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("[1, 512]"));
   }
 }
 

@@ -1,5 +1,6 @@
 #include "exporters/support/error.h"
 #include "exporters/trace/trace.h"
+#include "tests/support/error_of.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/add.h>
@@ -21,6 +22,7 @@ namespace exporters {
 namespace {
 
 using ::testing::ElementsAre;
+using testing::error_of;
 using ::testing::HasSubstr;
 
 at::Tensor input(const NamedInputs& inputs, size_t i) { return inputs.at(i).second.tensor(); }
@@ -52,15 +54,6 @@ std::vector<std::string> sizes(const Value* value) {
 }
 
 const Value* only_output(const ExportedProgram& program) { return program.graph->outputs().at(0).value(); }
-
-std::string error_of(const std::function<void()>& run) {
-  try {
-    run();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 TEST(Trace, RecordsCompositeOpsWholeAndKeepsSizesSymbolic) {
   TraceRequest linear = request({{"x", at::rand({2, 3, 4})}}, nullptr);
