@@ -174,7 +174,7 @@ class SizeNode final : public c10::SymNodeImpl {
     if (auto known = env_->statically(bool_value())) {
       return *known;
     }
-    if (has_hint() && !env_->evaluate(condition_)) {
+    if (has_samples(condition_) && !env_->evaluate(condition_)) {
       return false;
     }
     env_->require(condition_);
@@ -183,12 +183,15 @@ class SizeNode final : public c10::SymNodeImpl {
   int64_t int_() override { return guard_int(nullptr, 0); }
   bool bool_() override { return guard_bool(nullptr, 0); }
 
+  // Note [Hints of sizes]
+  // libtorch asks a size for its hint in one place, where an assignment through an index (`y.index_put_({Slice(), i},
+  // v)`) strips leading ones off v's shape: what has no hint stays, since it broadcasts alike. A yes would be followed
+  // by the question whether the size is 1, and its answer would be a guard that the program does not need.
   bool has_hint() override {
     if (is_float()) {
       return float_->sample.has_value();
     }
-    const std::vector<Symbol> symbols = is_int() ? expr_.free_symbols() : condition_.free_symbols();
-    return std::all_of(symbols.begin(), symbols.end(), [this](Symbol s) { return env_->hint(Expr(s)).has_value(); });
+    return is_int() ? constant_int().has_value() : has_samples(condition_);
   }
   std::string str() override {
     return is_int() ? simple(expr_).str() : is_bool() ? env_->simplify(condition_).str() : float_->text;
@@ -207,6 +210,10 @@ class SizeNode final : public c10::SymNodeImpl {
   SymNode node(FloatValue e) const { return c10::make_intrusive<SizeNode>(std::move(e), env_); }
 
   Expr simple(const Expr& e) const { return env_->simplify(e); }
+  bool has_samples(const BoolExpr& condition) const {
+    const std::vector<Symbol> symbols = condition.free_symbols();
+    return std::all_of(symbols.begin(), symbols.end(), [this](Symbol s) { return env_->hint(Expr(s)).has_value(); });
+  }
 
   bool both_ints(const SymNode& other) { return is_int() && other->is_int(); }
   bool fact_or(bool otherwise) { return env_->statically(bool_value()).value_or(otherwise); }

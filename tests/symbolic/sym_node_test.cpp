@@ -134,9 +134,16 @@ TEST_F(SymNode, ExpectTrueRequiresWhatTheSamplesAllow) {
   EXPECT_EQ(u.sym_le(x).maybe_as_bool(), true);
 }
 
+TEST_F(SymNode, SizesTellNoHintWhileTheyAreSymbolic) {
+  EXPECT_FALSE(axis(3).has_hint());
+  EXPECT_FALSE(unbacked().has_hint());
+  const c10::SymInt fixed = axis(3);
+  fixed.guard_int(__FILE__, __LINE__);
+  EXPECT_TRUE(fixed.has_hint());
+}
+
 TEST_F(SymNode, QuestionsAboutDataAreErrorsWithThePlace) {
   const c10::SymInt u = unbacked();
-  EXPECT_FALSE(u.has_hint());
   const ModuleScope scope("experts");
   for (int question = 0; question < 3; ++question) {
     try {
