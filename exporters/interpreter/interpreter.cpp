@@ -1,5 +1,6 @@
 #include "exporters/interpreter/interpreter.h"
 
+#include "exporters/graph/deferred_tensor.h"
 #include "exporters/graph/print.h"
 #include "exporters/interpreter/call_arguments.h"
 #include "exporters/interpreter/code.h"
@@ -58,7 +59,7 @@ Code::Constants fixed_inputs(const ExportedProgram& program) {
       case InputKind::kParameter:
       case InputKind::kBuffer:
       case InputKind::kTensorConstant:
-        constants.emplace(placeholders[i], program.state.at(spec.target).tensor);
+        constants.emplace(placeholders[i], undeferred(program.state.at(spec.target).tensor));
         break;
       case InputKind::kConstantInput:
         constants.emplace(placeholders[i], constant_to_ivalue(spec.constant, *c10::AnyType::get()));

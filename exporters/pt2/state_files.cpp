@@ -1,5 +1,6 @@
 #include "exporters/pt2/state_files.h"
 
+#include "exporters/graph/deferred_tensor.h"
 #include "exporters/pt2/meta_json.h"
 #include "exporters/pt2/schema.h"
 #include "exporters/support/error.h"
@@ -64,7 +65,7 @@ class FolderBuilder {
   explicit FolderBuilder(std::string_view file_prefix) : prefix_(file_prefix) {}
 
   void add(const InputSpec& spec, const StateTensor& state) {
-    at::Tensor tensor = with_plain_bytes(spec, state.tensor);
+    at::Tensor tensor = with_plain_bytes(spec, converted(state.tensor));
     if (!tensor.is_same(state.tensor)) {
       folder_.copies.push_back(tensor);
     }
@@ -79,6 +80,16 @@ class FolderBuilder {
   }
 
  private:
+  // One conversion for all names of a tied weight.
+  at::Tensor converted(const at::Tensor& tensor) {
+    const DeferredConversion* conversion = deferred_conversion(tensor);
+    if (conversion == nullptr) {
+      return tensor;
+    }
+    at::Tensor& result = converted_[conversion];
+    return result.defined() ? result : result = undeferred(tensor);
+  }
+
   // Files are numbered in the order of their first tensors.
   void assign_files() {
     const std::vector<Extent> shared = shared_extents();
@@ -159,6 +170,7 @@ class FolderBuilder {
   }
 
   std::string_view prefix_;
+  std::map<const DeferredConversion*, at::Tensor> converted_;
   std::vector<Item> items_;
   std::vector<Extent> extents_;  // of the files
   StateFolder folder_;

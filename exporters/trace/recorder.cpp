@@ -3,6 +3,7 @@
 #include "exporters/fake/fake_tensor.h"
 #include "exporters/fake/infer.h"
 #include "exporters/fake/shape_call.h"
+#include "exporters/graph/deferred_tensor.h"
 #include "exporters/graph/op_name.h"
 #include "exporters/support/error.h"
 #include "exporters/symbolic/sym_node.h"
@@ -42,6 +43,12 @@ bool is_default(const c10::Argument& argument, const c10::IValue& value) {
 
 bool is_written(const c10::Argument& argument) {
   return argument.alias_info() != nullptr && argument.alias_info()->isWrite();
+}
+
+// What tells whether two tensors are of the same bytes: where these lie, or will come from.
+const void* identity_of_data(const at::Tensor& tensor) {
+  const DeferredConversion* conversion = deferred_conversion(tensor);
+  return conversion != nullptr ? conversion : tensor.const_data_ptr();
 }
 
 // "encoder.layers.0.linear1" of "encoder.layers.0.linear1.weight".
@@ -87,7 +94,7 @@ void Recorder::add_state(const TracedState& state) {
     remember(state.tensor, value);
   }
   if (state.tensor.numel() > 0) {
-    state_by_data_.emplace(state.tensor.const_data_ptr(), value);
+    state_by_data_.emplace(identity_of_data(state.tensor), value);
   }
 }
 
@@ -274,7 +281,27 @@ void Recorder::refuse_written_constant(const Argument& argument) const {
   });
 }
 
-void Recorder::infer_results(Call& call) { infer(call.op, call.stack, env_); }
+void Recorder::infer_results(Call& call) {
+  infer(call.op, call.stack, env_);
+  refuse_changed_shapes(call);
+}
+
+// `unsqueeze_` on a parameter: the module would have another one after the trace, and goes on with its own meanwhile.
+void Recorder::refuse_changed_shapes(const Call& call) const {
+  for (size_t i = 0; i < call.originals.size(); ++i) {
+    const c10::IValue& original = call.originals[i];
+    const bool written = is_written(call.schema.arguments()[i]) && original.isTensor() && original.toTensor().defined();
+    if (!written || is_fake(original.toTensor())) {
+      continue;
+    }
+    const TensorMeta before = meta_of(original.toTensor());
+    const TensorMeta after = meta_of(known_.at(original.toTensor().unsafeGetTensorImpl()).fake);
+    if (before.sizes != after.sizes || before.strides != after.strides) {
+      throw Error("the forward changes the shape of a parameter or buffer in place", current_place().str(),
+                  "Use the op without '_'.");
+    }
+  }
+}
 
 void Recorder::record(Call& call) {
   const auto& arguments = call.schema.arguments();
@@ -409,7 +436,7 @@ Value* Recorder::state_value(const at::Tensor& real) {
   if (real.numel() == 0 || !real.has_storage()) {
     return nullptr;
   }
-  const auto found = state_by_data_.find(real.const_data_ptr());
+  const auto found = state_by_data_.find(identity_of_data(real));
   if (found == state_by_data_.end()) {
     return nullptr;
   }

@@ -49,6 +49,7 @@ class Recorder : public DispatchMode {
   void read_arguments(Call& call);
   void refuse_written_constant(const Argument& argument) const;
   void infer_results(Call& call);
+  void refuse_changed_shapes(const Call& call) const;
   void record(Call& call);
   void give_results(Call& call, torch::jit::Stack& stack);
 
