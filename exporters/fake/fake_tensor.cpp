@@ -1,6 +1,7 @@
 #include "exporters/fake/fake_tensor.h"
 
 #include "exporters/fake/layout.h"
+#include "exporters/fake/reshape_in_place.h"
 #include "exporters/support/error.h"
 #include "exporters/symbolic/sym_node.h"
 
@@ -51,6 +52,11 @@ class FakeTensorImpl : public c10::TensorImpl {
   }
 
   const TensorMeta& meta() const { return meta_; }
+  void set_meta(TensorMeta meta) {
+    meta_ = std::move(meta);
+    sym_sizes_ = to_sym_ints(meta_.sizes, env_);
+    sym_strides_ = to_sym_ints(meta_.strides, env_);
+  }
   const std::shared_ptr<ShapeEnv>& env() const { return env_; }
 
  protected:
@@ -146,6 +152,12 @@ at::Tensor fake_like(const at::Tensor& real, const std::shared_ptr<ShapeEnv>& en
     fake.unsafeGetTensorImpl()->set_wrapped_number(true);
   }
   return fake;
+}
+
+void reshape_in_place(const at::Tensor& fake, TensorMeta meta) {
+  auto* impl = dynamic_cast<FakeTensorImpl*>(fake.unsafeGetTensorImpl());
+  ensure(impl != nullptr, "the tensor is not a fake one");
+  impl->set_meta(std::move(meta));
 }
 
 bool is_fake(const at::Tensor& tensor) { return as_fake(tensor) != nullptr; }

@@ -1,5 +1,6 @@
 #include "exporters/fake/families.h"
 #include "exporters/fake/layout.h"
+#include "exporters/fake/reshape_in_place.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -270,9 +271,18 @@ void squeeze_dims(ShapeCall& call) {
   squeeze_axes(call, std::move(axes));
 }
 
-// In place: the tensor itself would have to change its sizes, which a fake one cannot.
+// The tensor itself gets the shape of the view, which takes the same arguments.
+template <void (*View)(ShapeCall&)>
+void in_place(ShapeCall& call) {
+  ShapeCall view = call;
+  View(view);
+  const at::Tensor self = call.tensor("self");
+  reshape_in_place(self, meta_of(view.results().at(0).toTensor()));
+  call.returns_same(self);
+}
+
 void refuse_in_place(ShapeCall& call) {
-  call.refuse("changes the sizes of a tensor in place", "Use the op without '_'.");
+  call.refuse("changes the size of a tensor's memory in place", "Make a new tensor.");
 }
 
 // Whether a position is negative. One that depends on data is asserted not to be.
@@ -655,13 +665,15 @@ constexpr auto kTable = std::to_array<ShapeEntry>({
     {"aten::lift_fresh", returns_self},
     {"aten::lift", alias_copy},
     {"aten::requires_grad_", returns_self},
-    {"aten::squeeze_", refuse_in_place},
-    {"aten::unsqueeze_", refuse_in_place},
-    {"aten::transpose_", refuse_in_place},
-    {"aten::swapaxes_", refuse_in_place},
-    {"aten::swapdims_", refuse_in_place},
-    {"aten::t_", refuse_in_place},
-    {"aten::as_strided_", refuse_in_place},
+    {"aten::squeeze_", in_place<squeeze>},
+    {"aten::squeeze_.dim", in_place<squeeze_dim>},
+    {"aten::squeeze_.dims", in_place<squeeze_dims>},
+    {"aten::unsqueeze_", in_place<unsqueeze>},
+    {"aten::transpose_", in_place<transpose>},
+    {"aten::swapaxes_", in_place<swapaxes>},
+    {"aten::swapdims_", in_place<transpose>},
+    {"aten::t_", in_place<t>},
+    {"aten::as_strided_", in_place<as_strided>},
     {"aten::resize_", refuse_in_place},
 });
 

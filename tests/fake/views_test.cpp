@@ -98,7 +98,16 @@ std::vector<Case> axes() {
       {"aten::data", {t("b s").transposed(0, 1)}},
       {"aten::lift_fresh", {t("b s")}},
       {"aten::real", {t("b s")}},
-      Case("aten::unsqueeze_", {t("b s"), 0}).refused("Use the op without '_'"),
+      {"aten::unsqueeze_", {t("b s"), 1}},
+      {"aten::unsqueeze_", {t("b s").transposed(0, 1), -1}},
+      {"aten::squeeze_.dim", {t("b 1 s"), 1}},
+      {"aten::squeeze_.dims", {t("b 1 s 1"), list(1, -1)}},
+      {"aten::transpose_", {t("b s 8"), 1, 2}},
+      {"aten::swapaxes_", {t("b s 8"), 0, 2}},
+      {"aten::swapdims_", {t("b s 8"), 0, -1}},
+      {"aten::t_", {t("b s")}},
+      {"aten::as_strided_", {t("b 4"), list(2, 2), list(1, 2)}},
+      Case("aten::resize_", {t("b s"), list(2)}).refused("Make a new tensor"),
   };
 }
 INSTANTIATE_TEST_SUITE_P(Axes, ShapeOracle, testing::ValuesIn(axes()), case_name);
