@@ -24,6 +24,8 @@ constexpr SymOpInfo kSymOps[] = {
     {"_operator.ge", SymOp::kGe, 2, Result::kBool},
     {"_operator.and_", SymOp::kAnd, 2, Result::kSame},
     {"_operator.or_", SymOp::kOr, 2, Result::kSame},
+    {"_operator.lshift", SymOp::kLShift, 2, Result::kInt},
+    {"_operator.rshift", SymOp::kRShift, 2, Result::kInt},
     {"math.trunc", SymOp::kTrunc, 1, Result::kInt},
     {"math.floor", SymOp::kFloor, 1, Result::kInt},
     {"math.ceil", SymOp::kCeil, 1, Result::kInt},

@@ -36,6 +36,8 @@ enum class SymOp {
   kToInt,
   kIte,
   kSqrt,
+  kLShift,
+  kRShift,
 };
 
 struct SymOpInfo {

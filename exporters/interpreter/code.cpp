@@ -64,10 +64,24 @@ void replace(Stack& stack, c10::IValue result) {
   stack.push_back(std::move(result));
 }
 
+bool is_true(const c10::IValue& condition) {
+  return condition.isTensor() ? condition.toTensor().item().toBool() : condition.toBool();
+}
+
 void run_branch(const Instruction& instruction, Stack& stack) {
-  const bool condition = stack[0].isTensor() ? stack[0].toTensor().item().toBool() : stack[0].toBool();
+  const bool condition = is_true(stack[0]);
   stack.erase(stack.begin());
   stack = instruction.branches[condition ? 0 : 1]->run(std::move(stack));
+}
+
+void run_loop(const Instruction& instruction, Stack& stack) {
+  const Code& condition = *instruction.branches[0];
+  const Code& body = *instruction.branches[1];
+  while (is_true(condition.run(stack).front())) {
+    std::vector<c10::IValue> next = body.run(stack);
+    std::move(next.begin(), next.end(), stack.begin());
+  }
+  stack.resize(instruction.carried);
 }
 
 void execute(const Instruction& instruction, Stack& stack) {
@@ -80,6 +94,11 @@ void execute(const Instruction& instruction, Stack& stack) {
       return replace(stack, evaluate_sym_op(instruction.sym_op, stack));
     case Instruction::Kind::kCond:
       return run_branch(instruction, stack);
+    case Instruction::Kind::kWhile:
+      return run_loop(instruction, stack);
+    case Instruction::Kind::kInline:
+      stack = instruction.branches[0]->run(std::move(stack));
+      return;
   }
 }
 

@@ -37,14 +37,17 @@ struct Result {
 class Code;
 
 struct Instruction {
-  enum class Kind : uint8_t { kOp, kSymOp, kSize, kCond };
+  /// kCond: branches are taken when true, when false. kWhile: branches are the condition and the body; the first
+  /// `carried` operands change from turn to turn. kInline: the branch is run in place.
+  enum class Kind : uint8_t { kOp, kSymOp, kSize, kCond, kWhile, kInline };
   Kind kind = Kind::kOp;
   SymOp sym_op = SymOp::kAdd;
   const Node* node = nullptr;
   std::optional<c10::OperatorHandle> op;
   std::vector<Operand> operands;  ///< kOp: one for each argument of the schema
   std::vector<Result> results;
-  std::vector<std::unique_ptr<Code>> branches;  ///< kCond: taken when true, when false
+  std::vector<std::unique_ptr<Code>> branches;
+  size_t carried = 0;
 };
 
 /// A graph as a list of instructions on registers. Immutable once built; any number of threads may run it.

@@ -1,6 +1,7 @@
 #include "exporters/interpreter/code_builder.h"
 
 #include "exporters/graph/op_name.h"
+#include "exporters/interpreter/higher_order.h"
 #include "exporters/support/error.h"
 
 #include <ATen/core/function_schema.h>
@@ -32,7 +33,7 @@ void CodeBuilder::build_call(const Node& node) {
     instruction.results.push_back(result(*output));
   }
   if (is_higher_order_target(node.target())) {
-    return build_cond(node, instruction);
+    return build_higher_order(node, instruction);
   }
   if (is_dispatcher_target(node.target())) {
     return build_dispatched(node, instruction);
@@ -62,24 +63,14 @@ void CodeBuilder::build_dispatched(const Node& node, Instruction& instruction) {
   }
 }
 
-// cond(condition, true_graph, false_graph, operands)
-void CodeBuilder::build_cond(const Node& node, Instruction& instruction) {
-  const bool is_cond = node.target() == "higher_order.cond" && node.arg_count() == 4 &&
-                       node.arg(1).is<GraphArgument>() && node.arg(2).is<GraphArgument>() && node.arg(3).is_list();
-  ensure(is_cond, "{} cannot be run: of the higher-order ops only cond can", node.describe());
-  instruction.kind = Instruction::Kind::kCond;
-  const Argument::List& operands = node.arg(3).list();
-  for (size_t i : {1, 2}) {
-    const GraphArgument& branch = node.arg(i).as<GraphArgument>();
-    ensure(branch.graph->placeholders().size() == operands.size() &&
-               branch.graph->outputs().size() == node.outputs().size(),
-           "{}: '{}' takes {} inputs and gives {} outputs, the call has {} and {}", node.describe(), branch.name,
-           branch.graph->placeholders().size(), branch.graph->outputs().size(), operands.size(), node.outputs().size());
-    instruction.branches.push_back(std::make_unique<Code>(*branch.graph, Code::Constants{}));
+void CodeBuilder::build_higher_order(const Node& node, Instruction& instruction) {
+  const HigherOrderCall call = read_higher_order(node);
+  instruction.kind = call.kind;
+  instruction.carried = call.carried;
+  for (const GraphArgument* branch : call.branches) {
+    instruction.branches.push_back(std::make_unique<Code>(*branch->graph, Code::Constants{}));
   }
-  std::vector<Argument> arguments = {node.arg(0)};
-  arguments.insert(arguments.end(), operands.begin(), operands.end());
-  instruction.operands = untyped_operands(arguments);
+  instruction.operands = untyped_operands(call.operands);
 }
 
 std::vector<Operand> CodeBuilder::untyped_operands(const std::vector<Argument>& arguments) {

@@ -16,7 +16,7 @@ class CodeBuilder {
 
  private:
   void build_dispatched(const Node& node, Instruction& instruction);
-  void build_cond(const Node& node, Instruction& instruction);
+  void build_higher_order(const Node& node, Instruction& instruction);
   std::vector<Operand> untyped_operands(const std::vector<Argument>& arguments);
   Operand untyped_operand(const Argument& argument);
   Operand operand(const Argument& argument, const c10::Type& type, std::optional<int32_t> fixed_length);

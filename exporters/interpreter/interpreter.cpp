@@ -5,6 +5,7 @@
 #include "exporters/interpreter/call_arguments.h"
 #include "exporters/interpreter/code.h"
 #include "exporters/interpreter/size_check.h"
+#include "exporters/interpreter/state_writes.h"
 #include "exporters/support/error.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
@@ -13,6 +14,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <mutex>
 #include <optional>
 
 namespace exporters {
@@ -170,12 +172,15 @@ struct Interpreter::Impl {
   Code code;
   SizeCheck size_check;
   bool mutates = false;
+  bool writes_state = false;
+  mutable std::mutex state_mutex;  ///< held by runs that write to parameters, buffers or constants
 
   explicit Impl(std::shared_ptr<const ExportedProgram> given)
       : program(std::move(given)),
         inputs(user_inputs(verified(program))),
         code(*program->graph, fixed_inputs(*program)),
-        size_check(*program, inputs) {
+        size_check(*program, inputs),
+        writes_state(writes_to_state(*program)) {
     for (const OutputSpec& spec : program->signature.outputs) {
       mutates = mutates || !is_user_output(spec);
     }
@@ -198,6 +203,10 @@ struct Interpreter::Impl {
   std::vector<PyTree::Leaf> run(std::vector<c10::IValue> values) const {
     const WithoutAutograd guard;
     SizeCheck::Symbols symbols = size_check.bind(values);
+    std::unique_lock<std::mutex> lock(state_mutex, std::defer_lock);
+    if (writes_state) {
+      lock.lock();
+    }
     const std::vector<c10::IValue> kept = mutates ? values : std::vector<c10::IValue>();
     const Code::Observer observer = [&](const Node& node, std::span<const c10::IValue> outputs) {
       size_check.observe(node, outputs, symbols);
@@ -265,6 +274,10 @@ Interpreter::Interpreter(std::shared_ptr<const ExportedProgram> program)
     : impl_(std::make_unique<const Impl>(std::move(program))) {}
 
 Interpreter::~Interpreter() = default;
+
+Interpreter module(const ExportedProgram& program) {
+  return Interpreter(std::make_shared<const ExportedProgram>(program));
+}
 
 const ExportedProgram& Interpreter::program() const { return *impl_->program; }
 

@@ -11,8 +11,13 @@
 
 namespace exporters {
 
-/// Runs an ExportedProgram on libtorch, without autograd. Everything is resolved at construction; any number of threads
-/// may run one Interpreter at the same time (a program that mutates buffers or inputs does so without a lock).
+/// Runs an ExportedProgram on libtorch, without autograd. Everything is resolved at construction. Nothing is copied on
+/// the way in or out, as with torch.export's `module()`: an output that is an input, a view of one, or a tensor of the
+/// state shares its memory.
+/// Any number of threads may run one Interpreter at the same time. Runs of a program that writes to its state (buffers
+/// that count, statistics) go one after the other, so each starts from what a whole run left; several Interpreters over
+/// the same tensors don't know of each other. A caller that passes one tensor to two runs which write to it has a race,
+/// as with any op.
 class Interpreter {
  public:
   /// Verifies the program. Throws Error for ops that are unknown or cannot be run.
@@ -37,5 +42,9 @@ class Interpreter {
   struct Impl;
   std::unique_ptr<const Impl> impl_;
 };
+
+/// The program as a callable, like torch.export's `ExportedProgram.module()`; shares its graph and its tensors. Throws
+/// Error as the constructor does.
+Interpreter module(const ExportedProgram& program);
 
 }  // namespace exporters

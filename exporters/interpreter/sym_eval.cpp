@@ -78,6 +78,18 @@ int64_t power(int64_t base, int64_t exponent) {
   return result;
 }
 
+int64_t shift_left(int64_t value, int64_t places) {
+  ensure(places >= 0, "A size is shifted by {} places", places);
+  ensure(places < 63 || value == 0, "An operation on sizes does not fit into 64 bits");
+  return value == 0 ? 0 : multiply(value, int64_t{1} << places);
+}
+
+// Rounds down, as Python does.
+int64_t shift_right(int64_t value, int64_t places) {
+  ensure(places >= 0, "A size is shifted by {} places", places);
+  return value >> std::min<int64_t>(places, 63);
+}
+
 double true_divide(double a, double b) {
   ensure(b != 0.0, "A size is divided by zero");
   return a / b;
@@ -191,6 +203,10 @@ c10::IValue evaluate_sym_op(SymOp op, Numbers in) {
       return to_double(in[0]);
     case SymOp::kIte:
       return to_int(in[0]) != 0 ? in[1] : in[2];
+    case SymOp::kLShift:
+      return shift_left(to_int(in[0]), to_int(in[1]));
+    case SymOp::kRShift:
+      return shift_right(to_int(in[0]), to_int(in[1]));
     case SymOp::kSqrt:
       return std::sqrt(to_double(in[0]));
   }

@@ -151,6 +151,23 @@ TEST_F(SizesTest, ProductThatDoesNotFitIsAnError) {
   EXPECT_THAT(error({at::zeros({2})}), AllOf(HasSubstr("'mul'"), HasSubstr("64 bits")));
 }
 
+TEST_F(SizesTest, ShiftsRoundDownAndDoNotOverflow) {
+  Value* n = sym("aten.sym_size.int", {input("x", {s0}), 0});
+  finish({sym("_operator.lshift", {n, 3}), sym("_operator.rshift", {sym("_operator.sub", {2, n}), 1}),
+          sym("_operator.rshift", {n, 80})});
+  const auto result = Interpreter(program).run(std::vector{at::zeros({5})});
+  EXPECT_EQ(std::get<int64_t>(result[0]), 40);
+  EXPECT_EQ(std::get<int64_t>(result[1]), -2);
+  EXPECT_EQ(std::get<int64_t>(result[2]), 0);
+  EXPECT_THAT(error({at::zeros({9})}), HasSubstr("s0 = 9"));
+}
+
+TEST_F(SizesTest, AShiftThatDoesNotFitIsAnError) {
+  Value* n = sym("aten.sym_size.int", {input("x", {s0}), 0});
+  finish({sym("_operator.lshift", {n, 62})});
+  EXPECT_THAT(error({at::zeros({2})}), HasSubstr("64 bits"));
+}
+
 TEST_F(SizesTest, SizesThatDependOnDataAreCheckedWhereTheyArise) {
   const Expr u0 = Symbol("u0");
   program->range_constraints["u0"] = {1, 3};
