@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <utility>
 
 namespace exporters {
 namespace {
@@ -129,10 +130,38 @@ void Recorder::add_constant_input(const std::string& placeholder, Argument const
   program_.signature.inputs.push_back(std::move(spec));
 }
 
+c10::IValue Recorder::add_placeholder(InputSpec spec, const Value& original) {
+  Value* value = graph_.add_placeholder(spec.name, original.kind());
+  spec.name = value->name();
+  if (spec.kind == InputSpec::Kind::kUserInput || spec.kind == InputSpec::Kind::kConstantInput) {
+    ++user_input_count_;
+    first_user_input_ = first_user_input_ != nullptr ? first_user_input_ : value->node();
+  } else if (spec.kind == InputSpec::Kind::kTensorConstant) {
+    constants_.insert(value);
+  }
+  state_names_.emplace(value, spec.target);
+  program_.signature.inputs.push_back(std::move(spec));
+  if (value->kind() == Value::Kind::kSymInt) {
+    value->sym() = original.sym();
+    if (const auto symbol = value->sym().as_symbol()) {
+      numbers_.add_source(*symbol, value);
+    }
+    return to_sym_int(value->sym(), env_);
+  }
+  if (!value->is_tensor()) {
+    return {};
+  }
+  value->meta() = original.meta();
+  numbers_.add_source(value);
+  const at::Tensor fake = make_fake(value->meta(), env_);
+  remember(fake, value);
+  return fake;
+}
+
 // ── One op call ──
 
 void Recorder::handle(const c10::OperatorHandle& op, Stack& stack) {
-  if (makes_real_tensor(op, stack) || is_under_construction(op, stack)) {
+  if (runs_for_real(op, stack)) {
     run_for_real(op, stack);
     return;
   }
@@ -140,6 +169,14 @@ void Recorder::handle(const c10::OperatorHandle& op, Stack& stack) {
     run_replacement(*replacement, stack);
     return;
   }
+  record_call(op, stack);
+}
+
+bool Recorder::runs_for_real(const c10::OperatorHandle& op, const Stack& stack) const {
+  return makes_real_tensor(op, stack) || is_under_construction(op, stack);
+}
+
+void Recorder::record_call(const c10::OperatorHandle& op, Stack& stack) {
   const OpScope op_scope(c10::toString(op.operator_name()));
   Call call{op, op.schema(), {}, {}, {}, {}};
   call.originals = torch::jit::pop(stack, call.schema.arguments().size());
@@ -322,7 +359,8 @@ void Recorder::record(Call& call) {
     }
   }
   positional.resize(wanted);
-  Node* node = graph_.call(target_from_op(call.op.operator_name()), std::move(positional), std::move(keyword));
+  Node* node = graph_.call(target_from_op(call.op.operator_name()), std::move(positional), std::move(keyword),
+                           std::exchange(next_name_, {}));
   node->place() = current_place();
   node->module_stack() = current_module_stack();
   const auto results = torch::jit::last(call.stack, call.schema.returns().size());
@@ -417,8 +455,15 @@ Value* Recorder::value_of(const at::Tensor& tensor) {
 }
 
 at::Tensor Recorder::fake_of(const at::Tensor& tensor) {
-  value_of(tensor);
-  return known_.at(tensor.unsafeGetTensorImpl()).fake;
+  const auto found = known_.find(tensor.unsafeGetTensorImpl());
+  if (found != known_.end()) {
+    return found->second.fake;
+  }
+  // A fake one that is not known gives an error; a real one without a value is a number.
+  if (is_fake(tensor)) {
+    value_of(tensor);
+  }
+  return fake_like(tensor, env_);
 }
 
 Value* Recorder::lift(const at::Tensor& real) {
@@ -452,7 +497,7 @@ Value* Recorder::lift_constructed(const at::Tensor& real) {
   }
   const bool wrapped = real.unsafeGetTensorImpl()->is_wrapped_number();
   Value* constant = lift_constant(real.clone());
-  if (wrapped) {
+  if (wrapped || !constant->node()->is_placeholder()) {
     return constant;
   }
   Node* copy = graph_.call("aten.lift_fresh_copy.default", {constant});
@@ -464,7 +509,10 @@ Value* Recorder::lift_constructed(const at::Tensor& real) {
 }
 
 Value* Recorder::lift_constant(const at::Tensor& tensor) {
-  const std::string name = "lifted_tensor_" + std::to_string(lifted_count_++);
+  std::string name;
+  do {
+    name = "lifted_tensor_" + std::to_string(lifted_count_++);
+  } while (program_.state.contains(name));
   Value* value = graph_.add_placeholder("c_" + name);
   value->meta() = meta_of(tensor);
   program_.state.emplace(name, StateTensor{tensor, std::nullopt});
@@ -534,6 +582,10 @@ c10::TypePtr without_optional(const c10::TypePtr& type) {
 
 }  // namespace
 
+Argument Recorder::tensor_argument(const at::Tensor& tensor) {
+  return is_fake(tensor) || known_.contains(tensor.unsafeGetTensorImpl()) ? value_of(tensor) : lifted(tensor);
+}
+
 Argument Recorder::argument_of(const c10::IValue& value, const c10::TypePtr& declared) {
   const c10::TypePtr type = without_optional(declared);
   if (value.isNone()) {
@@ -543,7 +595,7 @@ Argument Recorder::argument_of(const c10::IValue& value, const c10::TypePtr& dec
     return *constant;
   }
   if (value.isTensor()) {
-    return value.toTensor().defined() ? Argument(value_of(value.toTensor())) : Argument();
+    return value.toTensor().defined() ? tensor_argument(value.toTensor()) : Argument();
   }
   if (is_size(value)) {
     return numbers_.argument(to_expr(value));

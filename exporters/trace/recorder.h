@@ -28,6 +28,9 @@ class Recorder : public DispatchMode {
   /// The fake tensor that stands for a user input.
   at::Tensor add_input(const std::string& placeholder, const at::Tensor& sample, std::vector<Expr> sizes);
   void add_constant_input(const std::string& placeholder, Argument constant);
+  /// A placeholder of a program that is traced again, under its own name. Gives what stands for it in calls: a fake
+  /// tensor, a symbolic integer, or nothing where calls cannot take it. State is the program's own.
+  c10::IValue add_placeholder(InputSpec spec, const Value& original);
 
   void handle(const c10::OperatorHandle& op, torch::jit::Stack& stack) override;
 
@@ -36,6 +39,23 @@ class Recorder : public DispatchMode {
 
   /// Applies what the ShapeEnv learnt by the end of the trace: metadata, numbers that became constants, unused numbers.
   void settle();
+
+ protected:
+  Argument argument_of(const c10::IValue& value, const c10::TypePtr& type);
+  /// What stands in the graph for a tensor that holds data: the value of a lifted constant. Called once for a tensor,
+  /// unless it is a number.
+  virtual Argument lifted(const at::Tensor& real) { return value_of(real); }
+  /// A constant as a value of the graph: a placeholder.
+  virtual Value* lift_constant(const at::Tensor& tensor);
+  /// Records one call whole, whatever its arguments are.
+  void record_call(const c10::OperatorHandle& op, torch::jit::Stack& stack);
+  /// Ops on tensors that hold data: see Note [Tensors under construction].
+  bool runs_for_real(const c10::OperatorHandle& op, const torch::jit::Stack& stack) const;
+  /// The hint for the name of the next node that is recorded; the op's name where empty.
+  void name_next(std::string hint) { next_name_ = std::move(hint); }
+  void remember(const at::Tensor& tensor, Value* value);
+  SymValues& numbers() { return numbers_; }
+  const std::shared_ptr<ShapeEnv>& env() const { return env_; }
 
  private:
   struct Call;
@@ -53,15 +73,13 @@ class Recorder : public DispatchMode {
   void record(Call& call);
   void give_results(Call& call, torch::jit::Stack& stack);
 
-  Argument argument_of(const c10::IValue& value, const c10::TypePtr& type);
+  Argument tensor_argument(const at::Tensor& tensor);
   c10::IValue fake_argument(const c10::IValue& value);
   at::Tensor fake_of(const at::Tensor& tensor);
   Value* lift(const at::Tensor& real);
   Value* lift_constructed(const at::Tensor& real);
-  Value* lift_constant(const at::Tensor& tensor);
   Value* state_value(const at::Tensor& real);
   void add_results(Node* node, const c10::FunctionSchema& schema, const std::vector<c10::IValue>& results);
-  void remember(const at::Tensor& tensor, Value* value);
   void remember_result(Value* value, const at::Tensor& result);
 
   struct Known {
@@ -82,6 +100,7 @@ class Recorder : public DispatchMode {
   Node* first_user_input_ = nullptr;
   size_t user_input_count_ = 0;
   size_t lifted_count_ = 0;
+  std::string next_name_;
 };
 
 }  // namespace exporters

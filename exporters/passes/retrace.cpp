@@ -1,0 +1,621 @@
+#include "exporters/passes/retrace.h"
+
+#include "exporters/fake/fake_tensor.h"
+#include "exporters/graph/op_name.h"
+#include "exporters/graph/sym_op.h"
+#include "exporters/interpreter/ivalue.h"
+#include "exporters/passes/clone.h"
+#include "exporters/support/error.h"
+#include "exporters/symbolic/sym_node.h"
+#include "exporters/trace/recorder.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/core/jit_type.h>
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <unordered_map>
+
+namespace exporters {
+namespace {
+
+using torch::jit::Stack;
+
+constexpr int kDeepestDecomposition = 64;
+
+// Records op calls, those of decompositions in place of the ops that the table takes apart.
+class Decomposer : public Recorder {
+ public:
+  Decomposer(ExportedProgram& program, std::shared_ptr<ShapeEnv> env, const DecompositionTable& table)
+      : Recorder(program, std::move(env)), graph_(*program.graph), table_(table) {}
+
+  using Recorder::numbers;
+  using Recorder::remember;
+
+  void handle(const c10::OperatorHandle& op, Stack& stack) override {
+    if (runs_for_real(op, stack)) {
+      Recorder::handle(op, stack);
+    } else {
+      decompose(op, stack, {});
+    }
+  }
+
+  /// `name`: of the node, if the op stays whole.
+  void decompose(const c10::OperatorHandle& op, Stack& stack, const std::string& name) {
+    const std::string target = target_from_op(op.operator_name());
+    undefined_to_none(op, stack);
+    if (!table_.decomposes(target)) {
+      name_next(name);
+      record_call(op, stack);
+      return;
+    }
+    const OpScope scope(target);
+    const Decomposition* decomposition = table_.find(target);
+    inside(target, [&] {
+      if (decomposition == nullptr) {
+        op.callBoxedForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd, stack);
+      } else {
+        apply(*decomposition, op, stack);
+      }
+    });
+  }
+
+ protected:
+  Argument lifted(const at::Tensor& real) override {
+    return real.dim() == 0 && real.unsafeGetTensorImpl()->is_wrapped_number() ? number(real) : value_of(real);
+  }
+
+  // A single number is no constant of the program but a call that makes it.
+  Value* lift_constant(const at::Tensor& tensor) override {
+    if (tensor.dim() != 0) {
+      return Recorder::lift_constant(tensor);
+    }
+    Node* node = graph_.call("aten.full.default", {Argument::List{}, number(tensor)},
+                             {{"dtype", tensor.scalar_type()}, {"device", tensor.device()}});
+    Value* value = graph_.add_output(node);
+    value->meta() = meta_of(tensor);
+    return value;
+  }
+
+ private:
+  // Kernels pass on an absent tensor as one that is not defined.
+  static void undefined_to_none(const c10::OperatorHandle& op, Stack& stack) {
+    for (size_t i = stack.size() - op.schema().arguments().size(); i < stack.size(); ++i) {
+      if (stack[i].isTensor() && !stack[i].toTensor().defined()) {
+        stack[i] = c10::IValue();
+      }
+    }
+  }
+
+  static Argument number(const at::Tensor& tensor) {
+    const at::Scalar scalar = tensor.item();
+    if (scalar.isBoolean()) {
+      return scalar.toBool();
+    }
+    if (scalar.isIntegral(false)) {
+      return scalar.toLong();
+    }
+    return scalar.isComplex() ? Argument(scalar.toComplexDouble()) : Argument(scalar.toDouble());
+  }
+
+  template <typename Function>
+  void inside(const std::string& target, Function&& function) {
+    if (++depth_ > kDeepestDecomposition) {
+      throw Error("The decomposition of " + target + " does not end: it calls the op itself", current_place().str());
+    }
+    try {
+      const Scope scope(*this);
+      function();
+    } catch (const c10::Error& error) {
+      throw Error("The decomposition of " + target + " failed: " + error.what_without_backtrace(),
+                  current_place().str(), "Keep the op whole, or add another decomposition to the table.");
+    }
+    --depth_;
+  }
+
+  void apply(const Decomposition& decomposition, const c10::OperatorHandle& op, Stack& stack) {
+    const std::vector<c10::IValue> arguments = torch::jit::pop(stack, op.schema().arguments().size());
+    const Results results = decomposition(DecompositionCall(op, arguments, env()));
+    ensure(results.size() == op.schema().returns().size(), "The decomposition of {} gives {} results, not {}",
+           c10::toString(op.operator_name()), results.size(), op.schema().returns().size());
+    stack.insert(stack.end(), results.begin(), results.end());
+  }
+
+  Graph& graph_;
+  const DecompositionTable& table_;
+  int depth_ = 0;
+};
+
+bool is_number(const c10::IValue& value) { return value.isInt() || value.isSymInt(); }
+
+// A list of sizes, of plain numbers if it can.
+c10::IValue size_list(const std::vector<c10::IValue>& items) {
+  const bool plain = std::all_of(items.begin(), items.end(), [](const c10::IValue& item) { return item.isInt(); });
+  if (plain) {
+    return pack_list(ListKind::kInt, items);
+  }
+  c10::impl::GenericList list(c10::SymIntType::get());
+  for (const c10::IValue& item : items) {
+    list.push_back(item.isInt() ? c10::IValue(c10::SymInt(item.toInt())) : item);
+  }
+  return list;
+}
+
+class Retrace {
+ public:
+  Retrace(const ExportedProgram& from, const DecompositionTable& table)
+      : from_(from),
+        table_(table),
+        to_(without_graph(from)),
+        env_(std::make_shared<ShapeEnv>()),
+        recorder_(to_, env_, table) {}
+
+  ExportedProgram run() && {
+    const at::NoGradGuard no_grad;
+    declare_symbols();
+    add_placeholders();
+    for (const Node& node : *from_.graph) {
+      if (!node.is_placeholder() && !node.is_output()) {
+        replay(node);
+      }
+    }
+    add_outputs();
+    recorder_.settle();
+    take_facts();
+    return std::move(to_);
+  }
+
+ private:
+  static ExportedProgram without_graph(const ExportedProgram& program) {
+    ExportedProgram result = program;
+    result.graph = std::make_shared<Graph>();
+    result.signature = {};
+    return result;
+  }
+
+  // ── Symbols ──
+
+  void declare_symbols() {
+    std::unordered_map<Symbol, bool> of_inputs;
+    for (const Value* placeholder : from_.graph->placeholders()) {
+      const auto note = [&](const Expr& expr) {
+        for (const Symbol& symbol : expr.free_symbols()) {
+          of_inputs.emplace(symbol, true);
+        }
+      };
+      std::for_each(placeholder->meta().sizes.begin(), placeholder->meta().sizes.end(), note);
+      note(placeholder->sym());
+    }
+    for (const auto& [name, range] : from_.range_constraints) {
+      const Symbol symbol(name);
+      if (!Expr(symbol).has_unbacked() || of_inputs.contains(symbol)) {
+        env_->declare(symbol, range, sample_of(symbol, range));
+        known_.emplace(symbol, Expr(symbol));
+      }
+    }
+    for (const Guard& guard : from_.guards) {
+      pending_.push_back(&guard);
+    }
+    require_known_guards();
+  }
+
+  // A program that says nothing of its sample sizes gets sizes that few others are equal to.
+  std::optional<int64_t> sample_of(Symbol symbol, const Range& range) {
+    if (const auto hint = from_.hints.find(symbol.name()); hint != from_.hints.end()) {
+      samples_.emplace(symbol, hint->second);
+      return hint->second;
+    }
+    if (Expr(symbol).has_unbacked()) {
+      return std::nullopt;
+    }
+    const int64_t first = 7 + 4 * static_cast<int64_t>(samples_.size());
+    for (int64_t step = 0; step < 64; ++step) {
+      const int64_t candidate = range.contains(first + step) ? first + step : std::max<int64_t>(range.min, 0) + step;
+      if (range.contains(candidate) && guards_hold(symbol, candidate)) {
+        samples_.emplace(symbol, candidate);
+        return candidate;
+      }
+    }
+    throw Error("No sample size was found for " + symbol.name() + ", which meets all guards of the program", {},
+                "Give the program hints for its symbols.");
+  }
+
+  // Of the guards whose symbols all have samples.
+  bool guards_hold(Symbol symbol, int64_t candidate) {
+    samples_[symbol] = candidate;
+    const bool hold = std::all_of(from_.guards.begin(), from_.guards.end(), [&](const Guard& guard) {
+      const std::vector<Symbol> symbols = guard.condition.free_symbols();
+      const bool known =
+          std::all_of(symbols.begin(), symbols.end(), [&](Symbol each) { return samples_.contains(each); });
+      return !known || guard.condition.evaluate([&](Symbol each) { return samples_.at(each); });
+    });
+    samples_.erase(symbol);
+    return hold;
+  }
+
+  void require_known_guards() {
+    std::erase_if(pending_, [&](const Guard* guard) {
+      const std::vector<Symbol> symbols = guard->condition.free_symbols();
+      if (!std::all_of(symbols.begin(), symbols.end(), [&](Symbol symbol) { return known_.contains(symbol); })) {
+        return false;
+      }
+      const ModuleScope module(guard->place.module_path, guard->place.module_class, SourceLocation());
+      const OpScope op(guard->place.op);
+      env_->require(renamed(guard->condition));
+      return true;
+    });
+  }
+
+  // Sizes that depend on data get new symbols in the order in which ops make them.
+  Expr renamed(const Expr& expr) const { return expr.substitute(renaming()); }
+  BoolExpr renamed(const BoolExpr& condition) const { return condition.substitute(renaming()); }
+  Substitution renaming() const {
+    return [this](Symbol symbol) -> std::optional<Expr> {
+      const auto found = known_.find(symbol);
+      return found == known_.end() ? std::nullopt : std::optional(found->second);
+    };
+  }
+
+  TensorMeta renamed(TensorMeta meta) const {
+    for (std::vector<Expr>* exprs : {&meta.sizes, &meta.strides}) {
+      for (Expr& expr : *exprs) {
+        expr = renamed(expr);
+      }
+    }
+    meta.storage_offset = renamed(meta.storage_offset);
+    return meta;
+  }
+
+  void learn(const Expr& original, const Expr& fresh) {
+    const auto symbol = original.as_symbol();
+    if (!symbol || known_.contains(*symbol)) {
+      return;
+    }
+    known_.emplace(*symbol, fresh);
+    if (const auto range = from_.range_constraints.find(symbol->name()); range != from_.range_constraints.end()) {
+      if (range->second.min != Range::kMin) {
+        env_->require(ge(fresh, range->second.min));
+      }
+      if (range->second.max != Range::kMax) {
+        env_->require(le(fresh, range->second.max));
+      }
+    }
+    require_known_guards();
+  }
+
+  // A symbol that comes from an op which is copied as it is.
+  void declare_missing(const Expr& expr) {
+    for (const Symbol& symbol : expr.free_symbols()) {
+      if (known_.emplace(symbol, Expr(symbol)).second) {
+        const auto range = from_.range_constraints.find(symbol.name());
+        env_->declare(symbol, range == from_.range_constraints.end() ? Range{} : range->second);
+        require_known_guards();
+      }
+    }
+  }
+
+  // ── Placeholders and outputs ──
+
+  void add_placeholders() {
+    const std::vector<Value*> placeholders = from_.graph->placeholders();
+    for (size_t i = 0; i < placeholders.size(); ++i) {
+      values_.emplace(placeholders[i], recorder_.add_placeholder(from_.signature.inputs[i], *placeholders[i]));
+      Node* copy = to_.graph->placeholders().back()->node();
+      copy_place(*placeholders[i]->node(), *copy);
+      if (!placeholders[i]->is_tensor() && placeholders[i]->kind() != Value::Kind::kSymInt) {
+        copied_.emplace(placeholders[i], copy->output());
+      }
+    }
+  }
+
+  void add_outputs() {
+    std::vector<Argument> outputs;
+    for (OutputSpec spec : from_.signature.outputs) {
+      spec.argument = mapped(spec.argument);
+      outputs.push_back(spec.argument);
+      to_.signature.outputs.push_back(std::move(spec));
+    }
+    to_.graph->set_outputs(std::move(outputs));
+  }
+
+  void take_facts() {
+    for (const auto& [symbol, fresh] : known_) {
+      if (env_->simplify(fresh) != fresh) {
+        throw Error("Taking the program apart would make its size " + symbol.name() + " " + env_->simplify(fresh).str(),
+                    facts_place(), "Keep the op whole that does it.");
+      }
+    }
+    to_.range_constraints = env_->range_constraints();
+    to_.guards = env_->guards();
+  }
+
+  std::string facts_place() const { return env_->guards().empty() ? std::string() : env_->guards().back().place.str(); }
+
+  // ── Calls ──
+
+  void replay(const Node& node) {
+    const ModuleScope module(node.place().module_path, node.place().module_class, SourceLocation());
+    Node* before = to_.graph->output_node()->prev();
+    try {
+      if (is_higher_order_target(node.target())) {
+        copy_whole(node);
+      } else if (is_size_only(node)) {
+        values_.emplace(node.output(), to_sym_int(renamed(node.output()->sym()), env_));
+      } else if (!is_dispatcher_target(node.target()) || takes_copied(node)) {
+        copy_whole(node);
+      } else {
+        call(node);
+      }
+    } catch (const Error& error) {
+      throw error.with_context(node.describe());
+    }
+    for (Node* made = before == nullptr ? to_.graph->first() : before->next(); !made->is_output();
+         made = made->next()) {
+      if (!made->is_placeholder()) {
+        copy_place(node, *made);
+      }
+    }
+  }
+
+  static void copy_place(const Node& from, Node& to) {
+    to.place() = from.place();
+    to.module_stack() = from.module_stack();
+    to.metadata() = from.metadata();
+  }
+
+  // An integer that follows from sizes: computed anew where it is taken.
+  bool is_size_only(const Node& node) const {
+    const bool is_number = node.outputs().size() == 1 && node.output()->kind() == Value::Kind::kSymInt;
+    if (!is_number || (is_dispatcher_target(node.target()) && !node.target().starts_with("aten.sym_"))) {
+      return false;
+    }
+    const std::vector<Symbol> symbols = node.output()->sym().free_symbols();
+    return std::all_of(symbols.begin(), symbols.end(), [&](Symbol symbol) { return known_.contains(symbol); });
+  }
+
+  // Floats and conditions over sizes are no expressions that calls can be asked with, and numbers that depend on sizes
+  // cannot stand for tensors in a call.
+  bool takes_copied(const Node& node) const {
+    const c10::FunctionSchema& schema = lookup_operator(node.target()).schema();
+    const std::vector<const Argument*> bound = bind_arguments(node, schema);
+    for (size_t i = 0; i < bound.size(); ++i) {
+      bool copied = false;
+      if (bound[i] != nullptr) {
+        bound[i]->for_each_value([&](const Value* value) { copied = copied || copied_.contains(value); });
+      }
+      const bool is_tensor = unwrap_optional(*schema.arguments()[i].real_type()).kind() == c10::TypeKind::TensorType;
+      if (copied || (bound[i] != nullptr && is_tensor && bound[i]->is_value() &&
+                     bound[i]->value()->kind() == Value::Kind::kSymInt)) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  void call(const Node& node) {
+    const c10::OperatorHandle op = lookup_operator(view_may_copy(node) ? "aten.reshape.default" : node.target());
+    const c10::FunctionSchema& schema = op.schema();
+    const std::vector<const Argument*> bound = bind_arguments(node, schema);
+    Stack stack;
+    for (size_t i = 0; i < bound.size(); ++i) {
+      const c10::Argument& formal = schema.arguments()[i];
+      ensure(bound[i] != nullptr || formal.default_value().has_value(), "The argument '{}' is missing", formal.name());
+      stack.push_back(bound[i] == nullptr ? *formal.default_value()
+                                          : to_ivalue(*bound[i], *formal.real_type(), formal.N()));
+    }
+    require_same_storage(node, stack);
+    recorder_.decompose(op, stack, node.name());
+    for (size_t i = 0; i < node.outputs().size(); ++i) {
+      take_result(*node.output(i), stack.at(i));
+    }
+  }
+
+  // A view of a tensor whose strides a decomposition changed.
+  bool view_may_copy(const Node& node) const {
+    if (node.target() != "aten.view.default" || node.arg_count() == 0 || !node.arg(0).is_value()) {
+      return false;
+    }
+    const Value* viewed = node.arg(0).value();
+    return meta_of(values_.at(viewed).toTensor()).strides != renamed(viewed->meta()).strides;
+  }
+
+  void require_same_storage(const Node& node, const Stack& stack) const {
+    if (node.target() != "aten.as_strided.default") {
+      return;
+    }
+    const TensorMeta now = meta_of(stack[0].toTensor());
+    const TensorMeta then = renamed(node.arg(0).value()->meta());
+    ensure(now.strides == then.strides && now.storage_offset == then.storage_offset,
+           "It views memory that a decomposition lays out in another way");
+  }
+
+  void take_result(const Value& original, const c10::IValue& result) {
+    switch (original.kind()) {
+      case Value::Kind::kTensor:
+        return take_tensor(original, result.toTensor());
+      case Value::Kind::kTensorList: {
+        const std::vector<at::Tensor> tensors = result.toTensorVector();
+        ensure(tensors.size() == original.elements().size(), "The op gives {} tensors, the program has {}",
+               tensors.size(), original.elements().size());
+        for (size_t i = 0; i < tensors.size(); ++i) {
+          take_tensor(*original.elements()[i], tensors[i]);
+        }
+        values_.emplace(&original, result);
+        return;
+      }
+      case Value::Kind::kSymInt: {
+        const Expr fresh =
+            result.isScalar() && !result.isInt() ? to_expr(result.toScalar().toSymInt()) : to_expr(result);
+        learn(original.sym(), fresh);
+        values_.emplace(&original, to_sym_int(fresh, env_));
+        return;
+      }
+      default:
+        values_.emplace(&original, result);
+    }
+  }
+
+  void take_tensor(const Value& original, const at::Tensor& tensor) {
+    ensure(tensor.defined(), "The result '{}' is missing", original.name());
+    const TensorMeta meta = meta_of(tensor);
+    ensure(meta.dtype == original.meta().dtype, "The result '{}' is {}, in the program it is {}", original.name(),
+           c10::toString(meta.dtype), c10::toString(original.meta().dtype));
+    ensure(meta.dim() == original.meta().dim(), "The result '{}' has {} axes, in the program it has {}",
+           original.name(), meta.dim(), original.meta().dim());
+    for (int64_t axis = 0; axis < meta.dim(); ++axis) {
+      learn(original.meta().sizes[axis], meta.sizes[axis]);
+      const Expr expected = renamed(original.meta().sizes[axis]);
+      ensure(env_->statically(eq(meta.sizes[axis], expected)).value_or(true),
+             "Axis {} of the result '{}' is {}, in the program it is {}", axis, original.name(), meta.sizes[axis].str(),
+             expected.str());
+    }
+    values_.emplace(&original, tensor);
+  }
+
+  c10::IValue to_ivalue(const Argument& argument, const c10::Type& type, std::optional<int32_t> fixed_length) {
+    const c10::Type& wanted = unwrap_optional(type);
+    if (argument.is_none()) {
+      return {};
+    }
+    const auto* value = argument.get_if<Value*>();
+    const c10::IValue* known = value != nullptr ? &values_.at(*value) : nullptr;
+    if (wanted.kind() == c10::TypeKind::ListType && (known == nullptr || is_number(*known))) {
+      // One number stands for a list of that number.
+      const Argument::List items =
+          argument.is_list() ? argument.list() : Argument::List(fixed_length.value_or(1), argument);
+      return list_ivalue(items, *wanted.containedType(0));
+    }
+    if (known != nullptr) {
+      return wanted.kind() == c10::TypeKind::ListType ? convert(*known, conversion_for(**value, type)) : *known;
+    }
+    return constant_to_ivalue(argument, type);
+  }
+
+  c10::IValue list_ivalue(const Argument::List& items, const c10::Type& element) {
+    std::vector<c10::IValue> values;
+    for (const Argument& item : items) {
+      values.push_back(to_ivalue(item, element, std::nullopt));
+    }
+    const ListKind kind = list_kind_of(element);
+    return kind == ListKind::kInt ? size_list(values) : pack_list(kind, std::move(values));
+  }
+
+  // ── Nodes that are copied as they are ──
+
+  Argument mapped(const Argument& argument) {
+    if (const auto* value = argument.get_if<Value*>()) {
+      return mapped(**value);
+    }
+    if (const auto* items = argument.get_if<Argument::List>()) {
+      Argument::List list;
+      for (const Argument& item : *items) {
+        list.push_back(mapped(item));
+      }
+      return list;
+    }
+    if (const auto* subgraph = argument.get_if<GraphArgument>()) {
+      return GraphArgument{subgraph->name, taken_apart(*subgraph)};
+    }
+    return argument;
+  }
+
+  Argument mapped(const Value& value) {
+    if (const auto copied = copied_.find(&value); copied != copied_.end()) {
+      return copied->second;
+    }
+    const c10::IValue& known = values_.at(&value);
+    if (known.isTensor()) {
+      return recorder_.value_of(known.toTensor());
+    }
+    if (is_number(known)) {
+      return recorder_.numbers().argument(to_expr(known));
+    }
+    Argument::List list;
+    for (const at::Tensor& tensor : known.toTensorVector()) {
+      list.emplace_back(recorder_.value_of(tensor));
+    }
+    return list;
+  }
+
+  void copy_whole(const Node& node) {
+    std::vector<Argument> args;
+    for (const Argument& argument : node.args()) {
+      args.push_back(mapped(argument));
+    }
+    std::vector<std::pair<std::string, Argument>> kwargs;
+    for (const auto& [name, argument] : node.kwargs()) {
+      kwargs.emplace_back(name, mapped(argument));
+    }
+    Node* copy = to_.graph->call(node.target(), std::move(args), std::move(kwargs), node.name());
+    for (const Value* output : node.outputs()) {
+      Value* fresh = to_.graph->add_output(copy, output->kind());
+      copied_result(*output, *fresh);
+      for (const Value* element : output->elements()) {
+        copied_result(*element, *to_.graph->add_element(fresh));
+      }
+    }
+  }
+
+  void copied_result(const Value& original, Value& fresh) {
+    if (original.is_tensor()) {
+      std::for_each(original.meta().sizes.begin(), original.meta().sizes.end(),
+                    [&](const Expr& size) { declare_missing(size); });
+      fresh.meta() = renamed(original.meta());
+      const at::Tensor fake = make_fake(fresh.meta(), env_);
+      recorder_.remember(fake, &fresh);
+      recorder_.numbers().add_source(&fresh);
+      values_.emplace(&original, fake);
+    } else if (original.kind() == Value::Kind::kSymInt) {
+      declare_missing(original.sym());
+      fresh.sym() = renamed(original.sym());
+      if (const auto symbol = fresh.sym().as_symbol()) {
+        recorder_.numbers().add_source(*symbol, &fresh);
+      }
+      values_.emplace(&original, to_sym_int(fresh.sym(), env_));
+    } else {
+      copied_.emplace(&original, &fresh);
+    }
+  }
+
+  // A subgraph is a program without state. What its ops ask about sizes the whole program relies on.
+  std::shared_ptr<Graph> taken_apart(const GraphArgument& subgraph) {
+    ExportedProgram program;
+    program.graph = clone(*subgraph.graph);
+    program.range_constraints = env_->range_constraints();
+    program.hints = from_.hints;
+    for (const Value* placeholder : program.graph->placeholders()) {
+      InputSpec spec;
+      spec.name = placeholder->name();
+      program.signature.inputs.push_back(std::move(spec));
+    }
+    for (const Argument& output : program.graph->outputs()) {
+      program.signature.outputs.push_back({OutputSpec::Kind::kUserOutput, output, {}});
+    }
+    program.out_spec = TreeSpec::tuple(std::vector<TreeSpec>(program.signature.outputs.size()));
+    ExportedProgram result = run_decompositions(program, table_);
+    ensure(result.state.empty(), "The subgraph '{}' has a constant of its own, which it cannot carry", subgraph.name);
+    for (const Guard& guard : result.guards) {
+      env_->require(guard.condition);
+    }
+    return result.graph;
+  }
+
+  const ExportedProgram& from_;
+  const DecompositionTable& table_;
+  ExportedProgram to_;
+  std::shared_ptr<ShapeEnv> env_;
+  Decomposer recorder_;
+  std::unordered_map<const Value*, c10::IValue> values_;  // what stands for a value in calls
+  std::unordered_map<const Value*, Value*> copied_;       // values that calls cannot take
+  std::unordered_map<Symbol, Expr> known_;                // the program's symbols as this trace has them
+  std::unordered_map<Symbol, int64_t> samples_;
+  std::vector<const Guard*> pending_;  // guards about sizes that no op has made yet
+};
+
+}  // namespace
+
+ExportedProgram retrace(const ExportedProgram& program, const DecompositionTable& table) {
+  return Retrace(program, table).run();
+}
+
+}  // namespace exporters

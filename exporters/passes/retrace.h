@@ -1,0 +1,11 @@
+#pragma once
+
+#include "exporters/passes/decompose.h"
+
+namespace exporters {
+
+/// Runs the program once on fake tensors and records it anew, with every op taken apart that the table says. A
+/// functional program stays functional, except for writes inside decompositions to tensors of their own.
+ExportedProgram retrace(const ExportedProgram& program, const DecompositionTable& table);
+
+}  // namespace exporters
