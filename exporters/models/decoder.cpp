@@ -50,6 +50,19 @@ DecoderModel::DecoderModel(Scope scope, const DecoderFamily& family, const Model
       family_(family),
       traits_(std::move(traits)) {}
 
+KeyRules DecoderModel::key_rules() const {
+  KeyRules rules;
+  if (!family_.former_lm_head.empty()) {
+    rules.renamed.emplace_back(fmt::format("{}.", family_.former_lm_head), fmt::format("{}.", family_.lm_head));
+  }
+  for (const std::string_view name : family_.former_buffers) {
+    if (!name.empty()) {
+      rules.former_buffers.emplace_back(name);
+    }
+  }
+  return rules;
+}
+
 std::vector<ArgumentSpec> DecoderModel::arguments() const {
   using Kind = ArgumentSpec::Kind;
   return {

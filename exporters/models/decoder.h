@@ -6,6 +6,7 @@
 #include "exporters/models/masks.h"
 #include "exporters/models/pretrained.h"
 
+#include <array>
 #include <memory>
 #include <optional>
 #include <string>
@@ -49,7 +50,9 @@ struct DecoderFamily {
   std::string_view embeddings = "embed_tokens";  ///< within the bare model
   std::string_view lm_head = "lm_head";
   bool lm_head_bias = false;
-  std::string_view model_class = "Model";  ///< after the prefix
+  std::string_view former_lm_head = {};                 ///< what checkpoints call it
+  std::array<std::string_view, 2> former_buffers = {};  ///< see KeyRules
+  std::string_view model_class = "Model";               ///< after the prefix
   std::string_view causal_lm_class = "ForCausalLM";
   std::string_view base_output = "BaseModelOutputWithPast";
   std::string_view causal_lm_output = "CausalLMOutputWithPast";
@@ -79,6 +82,7 @@ class DecoderModel : public PreTrainedModel {
   using PreTrainedModel::axis_names;
   AxisNames axis_names(bool with_cache) const override;
   std::string_view base_model_prefix() const override { return family_.base; }
+  KeyRules key_rules() const override;
 
  protected:
   /// What the layers of one forward share.
@@ -131,6 +135,7 @@ class DecoderHead : public PreTrainedModel {
   using PreTrainedModel::axis_names;
   AxisNames axis_names(bool with_cache) const override { return model_->axis_names(with_cache); }
   std::string_view base_model_prefix() const override { return base_; }
+  KeyRules key_rules() const override { return model_->key_rules(); }
 
  protected:
   DecoderHead(const DecoderFamily& family, std::string_view class_name, std::string_view base, MakeDecoder make,

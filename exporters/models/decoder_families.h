@@ -49,11 +49,20 @@ inline constexpr DecoderFamily kGpt2{.prefix = "GPT2",
                                      .base = "transformer",
                                      .base_in_question_answering = "transformer",
                                      .embeddings = "wte",
+                                     .former_buffers = {"attn.bias", "attn.masked_bias"},
                                      .causal_lm_class = "LMHeadModel",
                                      .base_output = "BaseModelOutputWithPastAndCrossAttentions",
                                      .causal_lm_output = "CausalLMOutputWithCrossAttentions",
                                      .lists_cross_attentions = true};
 std::unique_ptr<DecoderModel> make_gpt2(Scope scope, const ModelConfig& config);
+
+inline constexpr DecoderFamily kGptNeoX{.prefix = "GPTNeoX",
+                                        .base = "gpt_neox",
+                                        .base_in_question_answering = "gpt_neox",
+                                        .embeddings = "embed_in",
+                                        .former_lm_head = "embed_out",
+                                        .former_buffers = {"attention.bias", "attention.masked_bias"}};
+std::unique_ptr<DecoderModel> make_gpt_neox(Scope scope, const ModelConfig& config);
 
 inline constexpr DecoderFamily kOpt{.prefix = "OPT", .embeddings = "decoder.embed_tokens"};
 std::unique_ptr<DecoderModel> make_opt(Scope scope, const ModelConfig& config);

@@ -21,24 +21,6 @@ MlpOptions mlp_options(const std::string& prefix, const LlamaLikeSpec& spec) {
   return {prefix + "MLP", spec.hidden_size, spec.intermediate_size, spec.activation, spec.mlp_bias};
 }
 
-DecoderTraits traits_of(const LlamaLikeSpec& spec) {
-  DecoderTraits traits;
-  traits.vocab_size = spec.vocab_size;
-  traits.hidden_size = spec.hidden_size;
-  traits.num_key_value_heads = spec.num_key_value_heads;
-  traits.head_dim = spec.head_dim;
-  for (const LlamaLikeLayer& layer : spec.layers) {
-    traits.sliding_windows.push_back(layer.sliding_window);
-  }
-  traits.pad_token_id = spec.pad_token_id;
-  traits.tie_word_embeddings = spec.tie_word_embeddings;
-  traits.returns_given_cache = spec.returns_given_cache;
-  traits.needs_eager_attention = spec.attention_softcap.has_value();
-  traits.logits_scaling = spec.logits_scaling;
-  traits.final_logit_softcap = spec.final_logit_softcap;
-  return traits;
-}
-
 void check_heads(const LlamaLikeSpec& spec, const ModelConfig& config) {
   if (spec.num_attention_heads % spec.num_key_value_heads != 0) {
     throw Error(fmt::format("config field \"num_attention_heads\" is {}, not a multiple of \"num_key_value_heads\", {}",
@@ -74,6 +56,24 @@ LlamaLikeSpec read_llama_like(const ModelConfig& config, const LlamaLikeDefaults
   spec.attention_scale = 1.0 / std::sqrt(static_cast<double>(spec.head_dim));
   check_heads(spec, config);
   return spec;
+}
+
+DecoderTraits decoder_traits(const LlamaLikeSpec& spec) {
+  DecoderTraits traits;
+  traits.vocab_size = spec.vocab_size;
+  traits.hidden_size = spec.hidden_size;
+  traits.num_key_value_heads = spec.num_key_value_heads;
+  traits.head_dim = spec.head_dim;
+  for (const LlamaLikeLayer& layer : spec.layers) {
+    traits.sliding_windows.push_back(layer.sliding_window);
+  }
+  traits.pad_token_id = spec.pad_token_id;
+  traits.tie_word_embeddings = spec.tie_word_embeddings;
+  traits.returns_given_cache = spec.returns_given_cache;
+  traits.needs_eager_attention = spec.attention_softcap.has_value();
+  traits.logits_scaling = spec.logits_scaling;
+  traits.final_logit_softcap = spec.final_logit_softcap;
+  return traits;
 }
 
 RopeDefaults rope_defaults(const LlamaLikeSpec& spec, double theta) {
@@ -283,7 +283,7 @@ at::Tensor ScaledEmbedding::operator()(const at::Tensor& indices) const {
 }
 
 LlamaLikeModel::LlamaLikeModel(Scope scope, const DecoderFamily& family, const ModelConfig& config, LlamaLikeSpec spec)
-    : DecoderModel(std::move(scope), family, config, traits_of(spec)), spec_(std::move(spec)) {
+    : DecoderModel(std::move(scope), family, config, decoder_traits(spec)), spec_(std::move(spec)) {
   const std::string prefix(family.prefix);
   if (spec_.embedding_scale) {
     scaled_embed_tokens_.emplace(child("embed_tokens"), prefix + "TextScaledWordEmbedding", spec_.vocab_size,

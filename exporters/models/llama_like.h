@@ -107,6 +107,9 @@ struct LlamaLikeDefaults {
 LlamaLikeSpec read_llama_like(const ModelConfig& config, const LlamaLikeDefaults& defaults,
                               std::span<const FieldRule> rules = {});
 
+/// What the shared code needs to know of it.
+DecoderTraits decoder_traits(const LlamaLikeSpec& spec);
+
 /// Rope parameters for the heads of `spec`.
 RopeDefaults rope_defaults(const LlamaLikeSpec& spec, double theta = 10000.0);
 

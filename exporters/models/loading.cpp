@@ -41,13 +41,17 @@ std::string shortened(std::vector<std::string> names) {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-// Keys of buffers that older versions of the reference stored; it passes them over too.
-bool is_former_buffer(std::string_view key) { return key == "position_ids" || key.ends_with(".position_ids"); }
+// Keys of buffers that older versions of the reference stored for many models.
+constexpr std::string_view kFormerBuffers[] = {"position_ids", "rotary_emb.inv_freq"};
+
+bool ends_with_name(std::string_view key, std::string_view name) {
+  return key.ends_with(name) && (key.size() == name.size() || key[key.size() - name.size() - 1] == '.');
+}
 
 }  // namespace
 
 StateLoader::StateLoader(PreTrainedModel& model, const Checkpoint& checkpoint)
-    : model_(model), checkpoint_(checkpoint) {
+    : model_(model), checkpoint_(checkpoint), rules_(model.key_rules()) {
   model.for_each_slot([&](const std::string& name, const Slot& slot) {
     if (slot.persistent()) {
       wanted_.emplace(name, &slot);
@@ -81,6 +85,11 @@ c10::ScalarType StateLoader::stored_dtype() const {
 // The base model's prefix is taken away or added where that makes the key fit, as the reference does.
 std::string StateLoader::model_name(std::string_view key) const {
   std::string name = modern_name(key);
+  for (const auto& [before, now] : rules_.renamed) {
+    if (key.starts_with(before)) {
+      name = now + name.substr(before.size());
+    }
+  }
   const std::string prefix = std::string(model_.base_model_prefix()) + ".";
   if (name.starts_with(prefix) && wanted_.contains(name.substr(prefix.size()))) {
     return name.substr(prefix.size());
@@ -89,6 +98,12 @@ std::string StateLoader::model_name(std::string_view key) const {
     return prefix + name;
   }
   return name;
+}
+
+bool StateLoader::is_former_buffer(std::string_view key) const {
+  const auto ends = [key](std::string_view name) { return ends_with_name(key, name); };
+  return std::any_of(std::begin(kFormerBuffers), std::end(kFormerBuffers), ends) ||
+         std::any_of(rules_.former_buffers.begin(), rules_.former_buffers.end(), ends);
 }
 
 void StateLoader::match_keys() {

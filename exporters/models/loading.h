@@ -24,6 +24,7 @@ class StateLoader {
  private:
   c10::ScalarType stored_dtype() const;
   std::string model_name(std::string_view key) const;
+  bool is_former_buffer(std::string_view key) const;
   void match_keys();
   void pair_tied_weights();
   bool is_same(const std::string& a, const std::string& b) const;
@@ -36,6 +37,7 @@ class StateLoader {
 
   PreTrainedModel& model_;
   const Checkpoint& checkpoint_;
+  KeyRules rules_;
   c10::ScalarType dtype_ = c10::ScalarType::Float;
   std::unordered_map<std::string, const Slot*> wanted_;
   std::vector<std::string> order_;

@@ -26,19 +26,6 @@ LlamaLikeSpec read_phi(const ModelConfig& config) {
   return spec;
 }
 
-DecoderTraits traits_of(const LlamaLikeSpec& spec) {
-  DecoderTraits traits;
-  traits.vocab_size = spec.vocab_size;
-  traits.hidden_size = spec.hidden_size;
-  traits.num_key_value_heads = spec.num_key_value_heads;
-  traits.head_dim = spec.head_dim;
-  traits.sliding_windows.resize(spec.layers.size());
-  traits.pad_token_id = spec.pad_token_id;
-  traits.tie_word_embeddings = spec.tie_word_embeddings;
-  traits.returns_given_cache = true;
-  return traits;
-}
-
 class PhiAttention : public Module {
  public:
   PhiAttention(Scope scope, const LlamaLikeSpec& spec, bool norms)
@@ -115,7 +102,7 @@ class PhiDecoderLayer : public Module {
 class PhiModel : public DecoderModel {
  public:
   PhiModel(Scope scope, const ModelConfig& config, const LlamaLikeSpec& spec)
-      : DecoderModel(std::move(scope), kPhi, config, traits_of(spec)),
+      : DecoderModel(std::move(scope), kPhi, config, decoder_traits(spec)),
         embed_tokens_(child("embed_tokens"), spec.vocab_size, spec.hidden_size, spec.pad_token_id) {
     const bool norms = config.flag("qk_layernorm", false);
     for (size_t i = 0; i < spec.layers.size(); ++i) {

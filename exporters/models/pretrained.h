@@ -13,6 +13,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace exporters::models {
@@ -33,6 +34,14 @@ struct StateEntry {
 struct TiedWeights {
   std::string target;
   std::string source;
+};
+
+/// How a checkpoint's keys differ from the names of a model's parameters, besides the base model's prefix.
+struct KeyRules {
+  /// Beginnings of keys and what they are now: {"embed_out.", "lm_head."}.
+  std::vector<std::pair<std::string, std::string>> renamed;
+  /// Endings of keys of buffers that older versions of the reference stored; it passes them over too.
+  std::vector<std::string> former_buffers;
 };
 
 /// What loading found that a person may want to know.
@@ -84,6 +93,7 @@ class PreTrainedModel : public Module {
   /// without it.
   virtual std::string_view base_model_prefix() const = 0;
   virtual std::vector<TiedWeights> tied_weights() const { return {}; }
+  virtual KeyRules key_rules() const { return {}; }
 
   void set_attention(AttentionKind kind) { attention_ = kind; }
 

@@ -138,6 +138,12 @@ constexpr ModelEntry kModels[] = {
     {"gpt2", "GPT2ForTokenClassification", kTokens, token_classifier_layer<kGpt2, make_gpt2>},
     {"gpt2", "GPT2ForQuestionAnswering", kAnswers, question_answering<kGpt2, make_gpt2>},
 
+    {"gpt_neox", "GPTNeoXModel", kFeatures, bare<kGptNeoX, make_gpt_neox>},
+    {"gpt_neox", "GPTNeoXForCausalLM", kGeneration, causal_lm<kGptNeoX, make_gpt_neox>},
+    {"gpt_neox", "GPTNeoXForSequenceClassification", kTexts, sequence_classifier<kGptNeoX, make_gpt_neox>},
+    {"gpt_neox", "GPTNeoXForTokenClassification", kTokens, token_classifier_layer<kGptNeoX, make_gpt_neox>},
+    {"gpt_neox", "GPTNeoXForQuestionAnswering", kAnswers, question_answering<kGptNeoX, make_gpt_neox>},
+
     {"opt", "OPTModel", kFeatures, bare<kOpt, make_opt>},
     {"opt", "OPTForCausalLM", kGeneration, causal_lm<kOpt, make_opt>},
     {"opt", "OPTForSequenceClassification", kTexts, sequence_classifier<kOpt, make_opt>},

@@ -1,6 +1,7 @@
 #include "exporters/models/decoder.h"
 
 #include "exporters/models/registry.h"
+#include "exporters/weights/safetensors.h"
 #include "tests/models/decoder_recorded.h"
 #include "tests/models/recorded.h"
 
@@ -107,8 +108,8 @@ TEST_P(DecoderFamilies, SamplesRunWithAndWithoutACache) {
 
 INSTANTIATE_TEST_SUITE_P(All, DecoderFamilies,
                          ::testing::Values("llama", "mistral", "qwen2", "qwen3", "phi3", "gemma", "gemma2",
-                                           "gemma3_text", "olmo2", "granite", "smollm3", "starcoder2", "gpt2", "opt",
-                                           "phi"),
+                                           "gemma3_text", "olmo2", "granite", "smollm3", "starcoder2", "gpt2",
+                                           "gpt_neox", "opt", "phi"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST(Rope, EveryTypeEqualsTheReferenceOnBothSidesOfItsBoundaries) {
@@ -200,6 +201,23 @@ TEST(Decoder, ABatchNeedsAnIdForPaddingToClassify) {
               (*model)({{"input_ids", at::full({2, 3}, 5, at::kLong)}});
             }).find("pad_token_id"),
             std::string::npos);
+}
+
+TEST(Decoder, BuffersThatOlderVersionsStoredArePassedOver) {
+  const fs::path source = reference_decoders() / "gpt2" / "GPT2LMHeadModel_plain_0";
+  const auto file = SafetensorsFile::open(source / "model.safetensors");
+  std::vector<std::pair<std::string, at::Tensor>> tensors;
+  for (const SafetensorsEntry& entry : file->entries()) {
+    tensors.emplace_back(entry.name, file->tensor(entry));
+  }
+  tensors.emplace_back("transformer.h.0.attn.bias", at::ones({1, 1, 4, 4}));
+  tensors.emplace_back("transformer.h.0.attn.rotary_emb.inv_freq", at::ones({4}));
+  tensors.emplace_back("transformer.h.0.attn.other", at::ones({4}));
+  const auto folder = fs::path(::testing::TempDir()) / "former_buffers";
+  fs::create_directories(folder);
+  fs::copy_file(source / "config.json", folder / "config.json", fs::copy_options::overwrite_existing);
+  save_safetensors(folder / "model.safetensors", tensors);
+  EXPECT_EQ(load(folder)->load_report().surplus_keys, (std::vector<std::string>{"transformer.h.0.attn.other"}));
 }
 
 struct BadConfig {

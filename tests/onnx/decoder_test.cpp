@@ -222,8 +222,8 @@ TEST(ExportedStaticCache, IsReturnedWithTheNewTokens) {
 
 INSTANTIATE_TEST_SUITE_P(All, ExportedDecoder,
                          ::testing::Values("llama", "mistral", "qwen2", "qwen3", "phi3", "gemma", "gemma2",
-                                           "gemma3_text", "olmo2", "granite", "smollm3", "starcoder2", "gpt2", "opt",
-                                           "phi"),
+                                           "gemma3_text", "olmo2", "granite", "smollm3", "starcoder2", "gpt2",
+                                           "gpt_neox", "opt", "phi"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace

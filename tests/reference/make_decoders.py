@@ -10,6 +10,7 @@ torch.export writes it), "flags" (other arguments). state.json lists the names o
 
 import copy
 import json
+import multiprocessing
 import os
 import sys
 
@@ -26,7 +27,7 @@ from torch.utils import _pytree as pytree
 from transformers import DynamicCache, StaticCache
 from transformers.exporters.exporter_dynamo import register_cache_pytrees_for_model
 
-torch.set_num_threads(2)
+torch.set_num_threads(1)
 transformers.utils.logging.disable_progress_bar()
 
 BASE = dict(vocab_size=61, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
@@ -105,6 +106,10 @@ FAMILIES = {
         "plain": dict(num_labels=3),
         "scaled": dict(num_attention_heads=2, max_position_embeddings=40, n_inner=24, activation_function="relu",
                        scale_attn_by_inverse_layer_idx=True, scale_attn_weights=False, tie_word_embeddings=False),
+    }),
+    "gpt_neox": ("GPTNeoX", HEADS, {
+        "parallel": dict(rope_parameters=dict(rope_type="default", rope_theta=100.0, partial_rotary_factor=0.5)),
+        "serial": dict(use_parallel_residual=False, attention_bias=False, tie_word_embeddings=True, hidden_act="relu"),
     }),
     "opt": ("OPT", ["Model", "ForCausalLM", "ForSequenceClassification", "ForQuestionAnswering"], {
         "before": dict(ffn_dim=48),
@@ -382,22 +387,28 @@ def make_caches(out):
         json.dump(specs, file)
 
 
+def make_family(out, family):
+    _, heads, configs = FAMILIES[family]
+    # The bare model and the language model have a cache; one of them has more seeds.
+    reseeded = heads[:2] if family == "llama" else heads[1:2]
+    for config_name, changes in configs.items():
+        for seed in range(SEEDS if family == "llama" else 2):
+            for head in heads if seed == 0 else reseeded:
+                model = make_case(out, family, head, config_name, changes, seed)
+                if seed == 0 and head == heads[1]:
+                    folder = os.path.join(out, family, f"{type(model).__name__}_{config_name}_0")
+                    other_calls(model, model.config, folder, seed)
+                    if not any(layer.is_sliding for layer in DynamicCache(config=model.config).layers):
+                        static_calls(model, model.config, folder, seed)
+    first = next(iter(configs))
+    make_case(out, family, heads[1], first, configs[first], 9, torch.bfloat16)
+
+
 def main():
     out = sys.argv[1]
-    for family, (_, heads, configs) in FAMILIES.items():
-        for config_name, changes in configs.items():
-            for seed in range(SEEDS if family == "llama" else 2):
-                for head in heads:
-                    if seed > 0 and head not in (heads[:2] if family == "llama" else heads[1:2]):
-                        continue
-                    model = make_case(out, family, head, config_name, changes, seed)
-                    if seed == 0 and head == heads[1]:
-                        folder = os.path.join(out, family, f"{type(model).__name__}_{config_name}_0")
-                        other_calls(model, model.config, folder, seed)
-                        if not any(layer.is_sliding for layer in DynamicCache(config=model.config).layers):
-                            static_calls(model, model.config, folder, seed)
-        first = next(iter(configs))
-        make_case(out, family, heads[1], first, configs[first], 9, torch.bfloat16)
+    # Two processes: most of the time goes into making and loading small files.
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        pool.starmap(make_family, [(out, family) for family in FAMILIES], chunksize=1)
     make_ropes(out)
     make_old_configs(out)
     make_caches(out)
