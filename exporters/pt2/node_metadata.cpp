@@ -9,8 +9,6 @@
 namespace exporters::pt2 {
 namespace {
 
-constexpr std::string_view kRoot = "L__self__";
-
 // Cuts at `separator`, but not inside of brackets: a class name may be "Outer[int, str]".
 std::vector<std::string_view> split(std::string_view text, char separator) {
   std::vector<std::string_view> parts;
@@ -53,15 +51,6 @@ std::vector<ModuleFrame> module_stack_from_text(std::string_view text) {
     }
   }
   return stack;
-}
-
-// The key only has to be different for each frame; torch.export's is the path behind a root's name.
-std::string module_stack_text(const std::vector<ModuleFrame>& stack) {
-  std::string text;
-  for (const ModuleFrame& frame : stack) {
-    text += fmt::format("{}{}{},{},{}", text.empty() ? "" : ";", kRoot, frame.path, frame.path, frame.module_class);
-  }
-  return text;
 }
 
 // 'File "<path>", line <number>, in <function>' for each frame, outermost first.

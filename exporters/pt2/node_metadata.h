@@ -14,8 +14,6 @@ inline constexpr std::string_view kNoModules = "_empty_nn_module_stack_from_meta
 /// `nn_module_stack` of a node's metadata, "key,path,class" for each module, outermost first, joined by ';'. Empty for
 /// none. Throws Error for another form.
 std::vector<ModuleFrame> module_stack_from_text(std::string_view text);
-/// The other way. Empty for no modules.
-std::string module_stack_text(const std::vector<ModuleFrame>& stack);
 
 /// "bert/modeling_bert.py:120": the innermost line of a Python stack trace, with the last two parts of the file's path;
 /// empty where there is none.
