@@ -226,13 +226,50 @@ class GuardReader {
   std::unordered_map<std::string, std::string> known_;  ///< text → symbol
 };
 
+// "s0 >= 2", "s0 <= 512": what a range says too.
+std::optional<std::pair<Symbol, Range>> as_bound(const BoolExpr& condition) {
+  const std::vector<Symbol> symbols = condition.free_symbols();
+  if (condition.kind() != BoolExpr::Kind::kLe || symbols.size() != 1) {
+    return std::nullopt;
+  }
+  const Expr symbol(symbols[0]);
+  if (const auto limit = (symbol - condition.operand()).as_int()) {
+    return std::pair(symbols[0], Range{Range::kMin, *limit});
+  }
+  if (const auto limit = (symbol + condition.operand()).as_int()) {
+    return std::pair(symbols[0], Range{*limit, Range::kMax});
+  }
+  return std::nullopt;
+}
+
+// Bounds narrow the ranges of their symbols; of other conditions those stay that the ranges leave open.
+void add_facts(const std::vector<BoolExpr>& conditions, ExportedProgram& program) {
+  for (const BoolExpr& condition : conditions) {
+    const auto bound = as_bound(condition);
+    const auto found = bound ? program.range_constraints.find(bound->first.name()) : program.range_constraints.end();
+    if (found != program.range_constraints.end()) {
+      Range& range = found->second;
+      range = {std::max(range.min, bound->second.min), std::min(range.max, bound->second.max)};
+      ensure(range.min <= range.max, "The program relies on conditions on {} that never hold together", found->first);
+    }
+  }
+  ShapeEnv ranges;
+  for (const auto& [symbol, range] : program.range_constraints) {
+    ranges.declare(Symbol(symbol), range);
+  }
+  for (const BoolExpr& condition : conditions) {
+    if (!ranges.is_true(condition)) {
+      program.guards.push_back({condition, {}});
+    }
+  }
+}
+
 }  // namespace
 
-std::vector<Guard> read_guards(const Json& guards_code, const ExportedProgram& program,
-                               const std::vector<std::string>& argument_names) {
+void read_guards(const Json& guards_code, const std::vector<std::string>& argument_names, ExportedProgram& program) {
   const LeafFinder leaves(program.in_spec, argument_names);
   GuardReader reader(program, leaves);
-  std::vector<Guard> guards;
+  std::vector<BoolExpr> conditions;
   for (const Json& json : as_array(guards_code)) {
     const std::string& text = as_text(json);
     std::optional<BoolExpr> condition;
@@ -245,10 +282,10 @@ std::vector<Guard> read_guards(const Json& guards_code, const ExportedProgram& p
     if (condition && condition->as_bool() != true) {
       ensure(condition->as_bool() != false, "The program relies on the condition {}, which never holds",
              quote(text, 300));
-      guards.push_back({*condition, {}});
+      conditions.push_back(*condition);
     }
   }
-  return guards;
+  add_facts(conditions, program);
 }
 
 }  // namespace exporters::pt2

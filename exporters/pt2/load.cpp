@@ -100,8 +100,7 @@ std::shared_ptr<ExportedProgram> read_program(const Json& json, const pt2::Archi
   program->out_spec = std::move(call.out_spec);
   symbols.finish(member(json, "range_constraints"), *program);
   if (const Json* guards = find_member(json, "guards_code")) {
-    std::vector<Guard> read = pt2::read_guards(*guards, *program, call.argument_names);
-    std::move(read.begin(), read.end(), std::back_inserter(program->guards));
+    pt2::read_guards(*guards, call.argument_names, *program);
   }
   program->module_class = module_class(*program->graph);
   program->state = pt2::read_payload(archive, state_names(program->signature));

@@ -15,23 +15,27 @@ namespace {
 // The schema separates with these, and has no escapes.
 bool is_plain(std::string_view text) { return text.find_first_of(",;()[]") == std::string_view::npos; }
 
-// "key,path,class" for each frame, joined by ';'.
-std::string module_stack_text(const std::vector<ModuleFrame>& stack, const std::string& root_class) {
+std::vector<ModuleFrame> frames_of(const Node& node, const std::string& root_class) {
   std::vector<ModuleFrame> frames;
-  if (stack.empty() || !stack.front().path.empty()) {
-    frames.push_back({"", root_class});
-  }
-  frames.insert(frames.end(), stack.begin(), stack.end());
-
-  std::string text;
   std::set<std::string_view> seen;
-  for (const ModuleFrame& frame : frames) {
-    if (!is_plain(frame.path) || !is_plain(frame.module_class) || !seen.insert(frame.path).second) {
-      continue;
+  auto add = [&](const ModuleFrame& frame) {
+    if (is_plain(frame.path) && is_plain(frame.module_class) && seen.insert(frame.path).second) {
+      frames.push_back(frame);
     }
-    std::string key = "L__self__" + frame.path;
-    std::replace(key.begin(), key.end(), '.', '_');
-    text += fmt::format("{}{},{},{}", text.empty() ? "" : ";", key, frame.path, frame.module_class);
+  };
+  if (node.module_stack().empty() || !node.module_stack().front().path.empty()) {
+    add({"", root_class});
+  }
+  std::for_each(node.module_stack().begin(), node.module_stack().end(), add);
+  return frames;
+}
+
+// "key,path,class" for each frame. The key only has to be different for each; torch.export's is the path behind a
+// root's name.
+std::string module_stack_text(const std::vector<ModuleFrame>& frames) {
+  std::string text;
+  for (const ModuleFrame& frame : frames) {
+    text += fmt::format("{}L__self__{},{},{}", text.empty() ? "" : ";", frame.path, frame.path, frame.module_class);
   }
   return text;
 }
@@ -50,7 +54,7 @@ std::string stack_trace_text(const Place& place) {
 
 nlohmann::json metadata_json(const Node& node, const std::string& root_class) {
   nlohmann::json metadata = nlohmann::json::object();
-  metadata[kModuleStackKey] = module_stack_text(node.module_stack(), root_class);
+  metadata[kModuleStackKey] = module_stack_text(frames_of(node, root_class));
   if (std::string trace = stack_trace_text(node.place()); !trace.empty()) {
     metadata[kStackTraceKey] = std::move(trace);
   }

@@ -1,6 +1,7 @@
 #include "exporters/pt2/state_files.h"
 
 #include "exporters/graph/deferred_tensor.h"
+#include "exporters/graph/deferred_tensor.h"
 #include "exporters/pt2/meta_json.h"
 #include "exporters/pt2/schema.h"
 #include "exporters/support/error.h"
@@ -57,7 +58,7 @@ at::Tensor with_plain_bytes(const InputSpec& spec, const at::Tensor& tensor) {
     refuse(spec, fmt::format("is a {}{} tensor, which the format has no place for",
                              tensor.layout() != c10::kStrided ? "sparse " : "", c10::toString(tensor.scalar_type())));
   }
-  return tensor.cpu().resolve_conj().resolve_neg();
+  return undeferred(tensor).cpu().resolve_conj().resolve_neg();
 }
 
 class FolderBuilder {

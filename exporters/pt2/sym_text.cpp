@@ -47,7 +47,6 @@ constexpr Function kFunctions[] = {
     {SymOp::kAbs, "Abs", "Abs"},
     {SymOp::kToFloat, "ToFloat", nullptr},
     {SymOp::kIte, "Where", "Where"},
-    {SymOp::kSqrt, "OpaqueUnaryFn_sqrt", "OpaqueUnaryFn_sqrt"},
 };
 
 // The operand itself is the result.
@@ -123,6 +122,11 @@ std::string SymText::compute(const Node& node) {
   }
   if (op == SymOp::kNeg) {
     return negated(operands[0].text);
+  }
+  if (op == SymOp::kSqrt) {
+    // torch has a function for the root that torch.export.load does not know.
+    const std::string text = on_floats ? operands[0].text : "ToFloat(" + operands[0].text + ")";
+    return "FloatPow(" + text + ", " + float_repr(0.5) + ")";
   }
   const Function* function = find_function(op);
   const bool is_junction = op == SymOp::kAnd || op == SymOp::kOr;

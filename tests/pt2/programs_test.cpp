@@ -1,4 +1,5 @@
 // One program for each thing that a graph, a signature or a state can have; tests/reference/check_pt2.py runs them.
+#include "exporters/passes/functionalize.h"
 #include "tests/pt2/saved_program.h"
 
 #include <ATen/TensorOperators.h>
@@ -18,6 +19,8 @@
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
+
+#include <cmath>
 
 namespace exporters {
 namespace {
@@ -106,10 +109,13 @@ TEST(SavedProgramTest, GuardsFireWithoutSampleInputs) {
   const auto inputs = [](int64_t length) {
     return NamedInputs{{"x", PyTree(at::randn({length, 2}))}, {"mode", PyTree(std::string("it's"))}};
   };
-  SavedProgram saved("no_samples", request(inputs(6), [](const NamedInputs& all) {
-                       const Tensor x = in(all, 0);
-                       return PyTree(x.sym_size(0) != 5 ? x.reshape({-1, 4}) : x);
-                     }));
+  SavedProgram saved("no_samples",
+                     request(inputs(6),
+                             [](const NamedInputs& all) {
+                               const Tensor x = in(all, 0);
+                               return PyTree(x.sym_size(0) != 5 ? x.reshape({-1, 4}) : x);
+                             }),
+                     SavedProgram::Nodes::kWithAsserts);
 
   saved.expect_no_samples();
   saved.expect_call(inputs(4));
@@ -164,6 +170,68 @@ TEST(SavedProgramTest, ArithmeticOnSizes) {
   saved.expect_call({{"x", at::randn({1, 1, 5})}});
   saved.expect_call({{"x", at::randn({2, 7, 5})}});
   saved.expect_call({{"x", at::randn({6, 2, 3})}});
+}
+
+// Floats and conditions that are computed of sizes, as Python's exporter records them, and sizes as outputs.
+TEST(SavedProgramTest, FloatsAndConditionsOnSizes) {
+  const TraceRequest described = request({{"x", at::randn({4, 3})}}, [](const NamedInputs& inputs) {
+    const Tensor x = in(inputs, 0);
+    const auto rows = static_cast<double>(x.size(0));
+    return PyTree::tuple({PyTree(x * (rows * 0.5) * std::sqrt(rows / 3)), PyTree(x.size(0)), PyTree(rows * 0.5)});
+  });
+  ExportedProgram program =
+      trace(request({{"x", at::randn({4, 3})}}, [](const NamedInputs& inputs) { return PyTree(in(inputs, 0)); },
+                    {{"x", {{1, Dim::Static()}}}}));
+  Graph& graph = *program.graph;
+  Value* x = graph.placeholders()[0];
+  auto number = [&](std::string_view target, std::vector<Argument> args, Value::Kind kind) {
+    return graph.add_output(graph.call(target, std::move(args)), kind);
+  };
+  auto product = [&](Value* tensor, Value* factor) {
+    Value* result = graph.add_output(graph.call("aten.mul.Tensor", {tensor, factor}));
+    result->meta() = x->meta();
+    return result;
+  };
+  Value* rows = number("aten.sym_size.int", {x, 0}, Value::Kind::kSymInt);
+  rows->sym() = x->meta().sizes[0];
+  Value* half =
+      number("_operator.mul", {number("torch.sym_float", {rows}, Value::Kind::kSymFloat), 0.5}, Value::Kind::kSymFloat);
+  Value* third = number("_operator.truediv", {rows, 3}, Value::Kind::kSymFloat);
+  Value* root = number("torch._sym_sqrt", {third}, Value::Kind::kSymFloat);
+  Value* is_positive = number("_operator.gt", {rows, 0}, Value::Kind::kSymBool);
+  graph.call("aten._assert_scalar.default", {is_positive, "there are rows"});
+  const std::vector<Argument> outputs = {product(product(x, half), root), rows, half};
+  graph.set_outputs(outputs);
+  program.signature.outputs.clear();
+  for (const Argument& output : outputs) {
+    program.signature.outputs.push_back({OutputSpec::Kind::kUserOutput, output, {}});
+  }
+  program.out_spec = TreeSpec::tuple(std::vector<TreeSpec>(3));
+
+  SavedProgram saved("floats", std::move(program), described);
+
+  saved.expect_call({{"x", at::randn({1, 3})}});
+  saved.expect_call({{"x", at::randn({7, 3})}});
+}
+
+// The functional form: what was written in place is an output, and the caller's tensor and the buffer get it.
+TEST(SavedProgramTest, MutationsInTheSignature) {
+  TraceRequest traced = request({{"x", at::randn({3, 4})}}, nullptr);
+  const Tensor last = at::zeros({4});
+  traced.state = {{"last", last, true}};
+  traced.forward = [=](const NamedInputs& inputs) {
+    Tensor x = in(inputs, 0);
+    x.select(0, 0).mul_(2);
+    Tensor(last).copy_(x.sum(0));
+    return PyTree::tuple({PyTree(at::relu(x) + last), PyTree(x * 3)});
+  };
+  ExportedProgram program = trace(traced);
+  functionalize(program);
+
+  SavedProgram saved("mutations", std::move(program), traced);
+
+  saved.expect_call({{"x", at::randn({1, 4})}});
+  saved.expect_call({{"x", at::randn({5, 4})}});
 }
 
 // In-place on an input, on a buffer and through a view.
@@ -249,11 +317,14 @@ TEST(SavedProgramTest, SampleSizesOfOneStayDynamic) {
 }
 
 TEST(SavedProgramTest, SizesThatDependOnData) {
-  SavedProgram saved("on_data", request({{"x", at::randn({6})}}, [](const NamedInputs& inputs) {
-                       const Tensor x = in(inputs, 0);
-                       const Tensor found = at::nonzero(x > 0);
-                       return PyTree::tuple({PyTree(found), PyTree(at::ones_symint({found.sym_size(0), 2}))});
-                     }));
+  SavedProgram saved("on_data",
+                     request({{"x", at::randn({6})}},
+                             [](const NamedInputs& inputs) {
+                               const Tensor x = in(inputs, 0);
+                               const Tensor found = at::nonzero(x > 0);
+                               return PyTree::tuple({PyTree(found), PyTree(at::ones_symint({found.sym_size(0), 2}))});
+                             }),
+                     SavedProgram::Nodes::kWithAsserts);
 
   saved.expect_call({{"x", at::tensor({1.0F, -1.0F, 2.0F})}});
   saved.expect_call({{"x", at::tensor({-1.0F})}});

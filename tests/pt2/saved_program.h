@@ -1,9 +1,11 @@
 #pragma once
 
 #include "exporters/graph/exported_program.h"
+#include "exporters/interpreter/interpreter.h"
 #include "exporters/trace/trace.h"
 
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -13,11 +15,16 @@ namespace exporters::testing {
 std::filesystem::path pt2_files();
 
 /// A program in a .pt2 file, with calls and their results, for tests/reference/check_pt2.py: it loads the file with
-/// torch.export.load and makes the calls. Calls are made here with the forward itself.
+/// torch.export.load and makes the calls. Here the file is loaded too: it has to give the program's own text, and the
+/// calls have to give what the forward gives.
 class SavedProgram {
  public:
-  /// Traces and saves.
-  SavedProgram(std::string name, const TraceRequest& request);
+  /// Whether the graph is saved as it is, or with nodes that check sizes while it runs.
+  enum class Nodes { kAsTraced, kWithAsserts };
+  /// Traces, saves and loads.
+  SavedProgram(std::string name, const TraceRequest& request, Nodes nodes = Nodes::kAsTraced);
+  /// Saves and loads a program that does what the request's forward does.
+  SavedProgram(std::string name, ExportedProgram program, const TraceRequest& request, Nodes nodes = Nodes::kAsTraced);
   /// Writes what the Python side is to do.
   ~SavedProgram();
   SavedProgram(const SavedProgram&) = delete;
@@ -48,6 +55,7 @@ class SavedProgram {
   std::string name_;
   TraceRequest request_;
   ExportedProgram program_;
+  std::unique_ptr<Interpreter> loaded_;
   std::vector<Call> calls_;
   std::vector<std::string> refused_;
   std::string checkpoint_;

@@ -18,6 +18,7 @@ import re
 import sys
 import tempfile
 import warnings
+import zipfile
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TRANSFORMERS_VERBOSITY"] = "error"
@@ -123,6 +124,7 @@ class Program:
                 self.problems.append(f"{what} {name}: was not refused")
 
     def run(self):
+        self.check(zipfile.ZipFile(self.file).testzip() is None, "an entry does not fit its checksum")
         program = torch.export.load(self.file)
         self.check(bool(program.example_inputs) == self.tasks["samples"], "example inputs are missing, or too many")
         self.check_calls(program.module(), "call")

@@ -53,6 +53,26 @@ TEST(FileCopyTest, RangesArriveAtTheirPlaces) {
   EXPECT_EQ(read_text(folder / "target"), "head" + text.substr(1'234, 2'000'001) + text.back());
 }
 
+// Data, a hole, and data again.
+TEST(FileCopyTest, InspectsEveryByteInOrder) {
+  TemporaryFolder folder;
+  const std::string text = random_text(2'000'000);
+  write_text(folder / "source", text);
+  ASSERT_EQ(::truncate((folder / "source").c_str(), 5'000'000), 0);
+  std::string seen;
+  CopyOptions options;
+  options.inspect = [&](std::span<const std::byte> bytes) {
+    seen.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  };
+
+  AtomicFile file(folder / "target");
+  append_range(file, folder / "source", 1'234, 4'000'000, options);
+  file.commit();
+
+  EXPECT_EQ(seen, (text + std::string(3'000'000, '\0')).substr(1'234, 4'000'000));
+  EXPECT_EQ(read_text(folder / "target"), seen);
+}
+
 TEST(FileCopyTest, WholeFilesAreEqual) {
   TemporaryFolder folder;
   std::string text = random_text(70'000'003);
