@@ -19,10 +19,10 @@ struct DtypeName {
   c10::ScalarType dtype;
 };
 constexpr std::array kDtypes{
-    DtypeName{"float32", c10::ScalarType::Float},
-    DtypeName{"float16", c10::ScalarType::Half},
-    DtypeName{"bfloat16", c10::ScalarType::BFloat16},
-    DtypeName{"float64", c10::ScalarType::Double},
+    DtypeName{"float32", c10::ScalarType::Float},     DtypeName{"float16", c10::ScalarType::Half},
+    DtypeName{"bfloat16", c10::ScalarType::BFloat16}, DtypeName{"float64", c10::ScalarType::Double},
+    DtypeName{"fp32", c10::ScalarType::Float},        DtypeName{"fp16", c10::ScalarType::Half},
+    DtypeName{"bf16", c10::ScalarType::BFloat16},     DtypeName{"fp64", c10::ScalarType::Double},
 };
 
 constexpr std::array kCommonRules{

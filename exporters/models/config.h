@@ -77,7 +77,8 @@ class ModelConfig {
   std::vector<std::string> architectures_;
 };
 
-/// "float32", "float16", "bfloat16", "float64", also with "torch." before it. Throws Error that lists them.
+/// "float32", "float16", "bfloat16", "float64", also with "torch." before it or in short: "fp32", "fp16", "bf16",
+/// "fp64". Throws Error that lists them.
 c10::ScalarType parse_dtype(std::string_view name);
 
 }  // namespace exporters::models

@@ -52,6 +52,9 @@ TEST(Config, LabelsAreCountedAsTheReferenceCounts) {
 
 TEST(Config, DtypeHasAnOldAndANewName) {
   EXPECT_EQ(ModelConfig::parse("{}").dtype(), std::nullopt);
+  EXPECT_EQ(parse_dtype("torch.float64"), c10::ScalarType::Double);
+  EXPECT_EQ(parse_dtype("bf16"), c10::ScalarType::BFloat16);
+  EXPECT_EQ(parse_dtype("fp16"), c10::ScalarType::Half);
   EXPECT_EQ(ModelConfig::parse(R"({"torch_dtype": "float16"})").dtype(), c10::ScalarType::Half);
   EXPECT_EQ(ModelConfig::parse(R"({"dtype": "bfloat16", "torch_dtype": "float16"})").dtype(),
             c10::ScalarType::BFloat16);
