@@ -1,9 +1,11 @@
 #include "cli/commands.h"
 #include "cli/table.h"
 
-#include "exporters/framework/export_checkpoint.h"
+#include "exporters/framework/dynamic_shapes.h"
+#include "exporters/framework/export_target.h"
 #include "exporters/framework/registry.h"
 #include "exporters/framework/tensor_files.h"
+#include "exporters/models/config.h"
 #include "exporters/support/error.h"
 #include "exporters/support/progress.h"
 
@@ -20,7 +22,7 @@ namespace hfx {
 namespace {
 
 namespace fs = std::filesystem;
-using exporters::CheckpointExport;
+using exporters::ExportRequest;
 
 struct Options {
   std::string source;
@@ -29,6 +31,7 @@ struct Options {
   std::string task;
   std::string dtype;
   bool is_static = false;
+  bool evaluation = false;
   bool json = false;
   std::string batch;
   std::string sequence;
@@ -37,14 +40,15 @@ struct Options {
   std::vector<std::string> set;
 };
 
-CheckpointExport request(const Options& options) {
-  CheckpointExport result;
-  result.checkpoint = options.source;
+ExportRequest request(const Options& options) {
+  ExportRequest result;
+  result.source = options.source;
   result.format = options.format;
   result.task = options.task;
   result.dynamic = !options.is_static;
+  result.evaluation = options.evaluation;
   if (!options.dtype.empty()) {
-    result.dtype = exporters::parse_dtype(options.dtype);
+    result.dtype = exporters::models::parse_dtype(options.dtype);
   }
   for (const auto& [name, text] : {std::pair("batch", &options.batch), std::pair("sequence", &options.sequence)}) {
     if (!text->empty()) {
@@ -69,7 +73,7 @@ struct FileSize {
 
 std::vector<FileSize> files_of(const exporters::ExportedModel& model, const fs::path& folder) {
   const exporters::HfExporter& exporter = exporters::exporter_for(model.export_format());
-  std::vector<std::string> names = {"config.json", "export.json"};
+  std::vector<std::string> names = {"config.json", "export.json", "generation_config.json"};
   for (const auto& [name, component] : model.components()) {
     for (const std::string& file : exporter.program_files(name + exporter.program_suffix())) {
       names.push_back(file);
@@ -120,7 +124,7 @@ void print(const exporters::ExportedModel& model, const fs::path& folder, double
 void run(const Options& options) {
   const auto start = std::chrono::steady_clock::now();
   const exporters::Progress progress("Exporting " + options.source);
-  const exporters::ExportedModel model = exporters::export_checkpoint(request(options));
+  const exporters::ExportedModel model = exporters::export_target(request(options));
   // Links are followed before "..", as the system does.
   const fs::path folder = fs::weakly_canonical(options.output);
   model.save_pretrained(folder);
@@ -133,8 +137,12 @@ void run(const Options& options) {
 void add_export_command(CLI::App& app) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("export", "Export a checkpoint to a program that runs without Python");
-  command->add_option("SOURCE", options->source, "Checkpoint folder: config.json and safetensors")->required();
-  command->add_option("--to", options->format, "Format of the program: onnx")->required();
+  command
+      ->add_option(
+          "SOURCE", options->source,
+          "Checkpoint folder (config.json and safetensors), a .pt2, also Python's, or an export folder with one")
+      ->required();
+  command->add_option("--to", options->format, "Format of the program: onnx or dynamo (.pt2)")->required();
   command->add_option("-o,--output", options->output, "Export folder to write, all or nothing; other files in it stay")
       ->required();
   command->add_option("--task", options->task,
@@ -149,6 +157,8 @@ void add_export_command(CLI::App& app) {
   command->add_option("--forward", options->forward,
                       "Forward argument that is no tensor, for example output_hidden_states=true");
   command->add_option("--set", options->set, "Field of the export config, for example opset_version=20");
+  command->add_flag("--eval", options->evaluation,
+                    "Switch a .pt2 that was traced in training mode to evaluation, instead of refusing it");
   command->add_flag("--json", options->json, "Print the result as JSON");
   command->callback([options] { run(*options); });
 }

@@ -1,5 +1,6 @@
 #include "cli/commands.h"
 
+#include "exporters/dynamo/exporter.h"
 #include "exporters/onnx/exporter.h"
 #include "exporters/support/error.h"
 #include "exporters/support/quote.h"
@@ -79,6 +80,7 @@ int main(int argc, char** argv) {
   hfx::add_models_command(app);
   try {
     require_current_folder();
+    exporters::register_dynamo_backend();
     exporters::onnx::register_onnx_backend();
     app.parse(argc, argv);
     if (version) {

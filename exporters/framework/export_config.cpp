@@ -1,6 +1,8 @@
 #include "exporters/framework/export_config.h"
 
+#include "exporters/framework/dynamic_shapes.h"
 #include "exporters/support/error.h"
+#include "exporters/support/json.h"
 #include "exporters/support/near.h"
 
 #include <nlohmann/json.hpp>
@@ -38,20 +40,6 @@ void set_field(const ConfigField& field, const json& value) {
   }
 }
 
-// {"input_ids": {"0": "Dim('batch', max=16)"}}: the reference records the reprs and never reads them back.
-json shapes_as_reprs(const DynamicShapes& shapes) {
-  if (shapes.empty()) {
-    return nullptr;
-  }
-  json result = json::object();
-  for (const auto& [input, axes] : shapes) {
-    for (const auto& [axis, dim] : axes) {
-      result[input][std::to_string(axis)] = dim.str();
-    }
-  }
-  return result;
-}
-
 }  // namespace
 
 json ExportConfig::to_dict() {
@@ -66,13 +54,28 @@ json ExportConfig::to_dict() {
 void ExportConfig::from_dict(const json& values) {
   ensure(values.is_object(), "an export config is an object of fields, not {}", values.type_name());
   const std::vector<ConfigField> known = fields();
-  for (const auto& [name, value] : values.items()) {
-    if (name == "export_format") {
-      ensure(value == export_format(), "this config is for the format '{}', not {}", export_format(), value.dump());
-      continue;
+  const json before = to_dict();
+  try {
+    for (const auto& [name, value] : values.items()) {
+      if (name == "export_format") {
+        ensure(value == export_format(), "this config is for the format '{}', not {}", export_format(), value.dump());
+        continue;
+      }
+      set_field(find_field(known, name, export_format()), value);
     }
-    set_field(find_field(known, name, export_format()), value);
+    validate();
+  } catch (const Error&) {
+    for (const ConfigField& field : known) {
+      field.set(before.at(field.name));
+    }
+    throw;
   }
+}
+
+std::string ExportConfig::to_json() { return to_dict().dump(2); }
+
+void ExportConfig::from_json(std::string_view text) {
+  from_dict(parse_json(text, "the " + export_format() + " config"));
 }
 
 void ExportConfig::set(std::string_view field, std::string_view text) {
@@ -113,21 +116,39 @@ ConfigField optional_int_field(std::string name, std::string help, std::optional
           }};
 }
 
+namespace {
+
+std::string quoted_list(const std::vector<std::string>& choices) {
+  std::string text;
+  for (const std::string& choice : choices) {
+    text += (text.empty() ? "\"" : ", \"") + choice + "\"";
+  }
+  return text;
+}
+
+bool is_one_of(const std::vector<std::string>& choices, const json& given) {
+  return given.is_string() && std::find(choices.begin(), choices.end(), given.get<std::string>()) != choices.end();
+}
+
+}  // namespace
+
 ConfigField choice_field(std::string name, std::string help, std::optional<std::string>& value,
                          std::vector<std::string> choices) {
-  std::string allowed = "null";
-  for (const std::string& choice : choices) {
-    allowed += ", \"" + choice + "\"";
-  }
-  return {std::move(name), std::move(help), "one of " + allowed,
+  return {std::move(name), std::move(help), "one of null, " + quoted_list(choices),
           [&value] { return value ? json(*value) : json(nullptr); },
           [&value, choices](const json& given) {
-            if (given.is_null()) {
-              value.reset();
-              return true;
+            if (!given.is_null() && !is_one_of(choices, given)) {
+              return false;
             }
-            if (!given.is_string() ||
-                std::find(choices.begin(), choices.end(), given.get<std::string>()) == choices.end()) {
+            value = given.is_null() ? std::nullopt : std::optional(given.get<std::string>());
+            return true;
+          }};
+}
+
+ConfigField choice_field(std::string name, std::string help, std::string& value, std::vector<std::string> choices) {
+  return {std::move(name), std::move(help), "one of " + quoted_list(choices), [&value] { return json(value); },
+          [&value, choices](const json& given) {
+            if (!is_one_of(choices, given)) {
               return false;
             }
             value = given.get<std::string>();
@@ -135,46 +156,35 @@ ConfigField choice_field(std::string name, std::string help, std::optional<std::
           }};
 }
 
-namespace {
-
-// {"input_ids": {"0": "batch", "1": "auto", "2": "static"}}, or the reprs that to_dict writes for auto and static.
-bool read_shapes(const json& given, DynamicShapes& shapes) {
-  DynamicShapes result;
-  if (!given.is_null() && !given.is_object()) {
-    return false;
-  }
-  for (const auto& [input, axes] : given.items()) {
-    if (!axes.is_object()) {
-      return false;
-    }
-    for (const auto& [axis, dim] : axes.items()) {
-      if (!dim.is_string() || axis.empty() || axis.find_first_not_of("-0123456789") != std::string::npos) {
-        return false;
-      }
-      const std::string text = dim.get<std::string>();
-      result[input].insert_or_assign(std::stoll(axis), text == "auto"     ? Dim::Auto()
-                                                       : text == "static" ? Dim::Static()
-                                                                          : Dim::parse(text));
-    }
-  }
-  shapes = std::move(result);
-  return true;
-}
-
-}  // namespace
-
 std::vector<ConfigField> DynamoConfig::fields() {
   return {
       bool_field("dynamic", "keep every axis symbolic unless dynamic_shapes says otherwise", dynamic),
       {"dynamic_shapes", "what an axis of an input is, by input name and axis number",
-       "an object such as {\"input_ids\": {\"0\": \"batch\", \"1\": \"auto\", \"2\": \"static\"}}, or null",
-       [this] { return shapes_as_reprs(dynamic_shapes); },
-       [this](const json& given) { return read_shapes(given, dynamic_shapes); }},
+       "an object such as {\"input_ids\": {\"0\": \"batch 1:64\", \"1\": \"auto\", \"2\": \"static\"}}, or null",
+       [this] { return exporters::to_json(dynamic_shapes); },
+       [this](const json& given) {
+         if (!given.is_object() && !given.is_null()) {
+           return false;
+         }
+         dynamic_shapes = dynamic_shapes_from_json(given);
+         return true;
+       }},
       bool_field("prefer_deferred_runtime_asserts_over_guards",
                  "accepted for compatibility; conditions on sizes are always checked when the program runs",
                  prefer_deferred_runtime_asserts_over_guards),
       bool_field("strict", "accepted for compatibility; there is one way of tracing", strict),
   };
+}
+
+void DynamoConfig::validate() const { check_dims(dynamic_shapes); }
+
+std::vector<ConfigField> ExecutorchConfig::fields() {
+  std::vector<ConfigField> result = DynamoConfig::fields();
+  result.push_back(choice_field("backend", "what the program is lowered to", backend, {"xnnpack", "cuda", "mlx"}));
+  result.push_back(bool_field("alloc_graph_input", "plan memory for inputs, which are then copied", alloc_graph_input));
+  result.push_back(bool_field("alloc_graph_output", "plan memory for outputs", alloc_graph_output));
+  result.push_back(bool_field("alloc_mutable_buffers", "plan memory for buffers that change", alloc_mutable_buffers));
+  return result;
 }
 
 }  // namespace exporters

@@ -1,6 +1,9 @@
 #include "exporters/framework/exported_model.h"
 
+#include "exporters/framework/call_inputs.h"
 #include "exporters/framework/registry.h"
+#include "exporters/graph/dtype.h"
+#include "exporters/patching/scope.h"
 #include "exporters/support/atomic_file.h"
 #include "exporters/support/error.h"
 #include "exporters/support/json.h"
@@ -9,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <set>
 
 namespace exporters {
 
@@ -18,14 +22,6 @@ using nlohmann::ordered_json;
 namespace {
 
 constexpr int64_t kSchemaVersion = 1;
-
-std::string listed(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) {
-    text += (text.empty() ? "'" : ", '") + name + "'";
-  }
-  return text;
-}
 
 void check_component_name(const std::string& name) {
   ensure(!name.empty() && name.find('/') == std::string::npos && name.front() != '.',
@@ -43,7 +39,41 @@ fs::path file_inside(const fs::path& folder, const std::string& file) {
   return folder / relative;
 }
 
-std::string text_of(const fs::path& file) { return read_json(file).dump(); }
+void write_config(const fs::path& file, const std::string& text) {
+  if (!text.empty()) {
+    write_file(file, ordered_json::parse(text).dump(2, ' ', true) + "\n");
+  }
+}
+
+std::string read_config(const fs::path& file) { return fs::exists(file) ? read_json(file).dump() : std::string(); }
+
+// What an earlier export to this folder wrote: none of it belongs to the next one. A manifest that cannot be read, or
+// of a format that is not registered, names nothing.
+std::set<fs::path> files_of_earlier_export(const fs::path& folder) {
+  if (!fs::exists(folder / "export.json")) {
+    return {};
+  }
+  std::set<fs::path> files = {"export.json", "config.json", "generation_config.json"};
+  try {
+    const auto document = read_json(folder / "export.json");
+    const JsonField root(document, (folder / "export.json").string());
+    const HfExporter& exporter = exporter_for(root.at("export_format").as_string());
+    const JsonField components = root.at("components");
+    for (const std::string& name : components.keys()) {
+      for (const std::string& file : exporter.program_files(components.at(name).at("file").as_string())) {
+        files.insert(file);
+      }
+    }
+  } catch (const Error& error) {
+    log_debug("{}", error.what());
+  }
+  return files;
+}
+
+const ExportMetadata& first_metadata(const ExportedModel::Components& components) {
+  ensure(!components.empty(), "this export has no components");
+  return components.front().second.metadata;
+}
 
 ExportedComponent read_component(const HfExporter& exporter, const fs::path& folder, const JsonField& entry) {
   const std::string file = entry.at("file").as_string();
@@ -58,10 +88,34 @@ ExportedComponent read_component(const HfExporter& exporter, const fs::path& fol
 
 }  // namespace
 
-ExportedModel::ExportedModel(std::string export_format, Components components, std::string config_json)
+ExportedModel::ExportedModel(std::string export_format, Components components, std::string config_json,
+                             std::string generation_config_json)
     : export_format_(std::move(export_format)),
       components_(std::move(components)),
-      config_json_(std::move(config_json)) {}
+      config_json_(std::move(config_json)),
+      generation_config_json_(std::move(generation_config_json)) {}
+
+std::optional<models::ModelConfig> ExportedModel::config() const {
+  return config_json_.empty() ? std::nullopt : std::optional(models::ModelConfig::parse(config_json_));
+}
+
+c10::ScalarType ExportedModel::dtype() const {
+  const std::string& name = first_metadata(components_).export_dtype;
+  ensure(!name.empty(), "this export does not say with which dtype it was traced");
+  const auto dtype = dtype_from_name(name);
+  ensure(dtype.has_value(), "'{}' is no dtype (export_dtype)", name);
+  return *dtype;
+}
+
+c10::Device ExportedModel::device() const {
+  const std::string& name = first_metadata(components_).export_device;
+  ensure(!name.empty(), "this export does not say on which device it was traced");
+  try {
+    return c10::Device(name);
+  } catch (const c10::Error&) {
+    fail("'{}' is no device (export_device)", name);
+  }
+}
 
 const ExportedComponent& ExportedModel::component() const {
   if (components_.size() != 1) {
@@ -70,7 +124,7 @@ const ExportedComponent& ExportedModel::component() const {
       names.push_back(name);
     }
     throw Error("this export has " + std::to_string(components_.size()) + " components", {},
-                names.empty() ? "" : "Name one: " + listed(names) + ".");
+                names.empty() ? "" : "Name one: " + quoted_names(names) + ".");
   }
   return components_.front().second;
 }
@@ -85,7 +139,8 @@ const ExportedComponent& ExportedModel::component(std::string_view name) const {
   for (const auto& [each, component] : components_) {
     names.push_back(each);
   }
-  throw Error("this export has no component '" + std::string(name) + "'", {}, "There are: " + listed(names) + ".");
+  throw Error("this export has no component '" + std::string(name) + "'", {},
+              "There are: " + quoted_names(names) + ".");
 }
 
 void ExportedModel::save_pretrained(const fs::path& folder) const {
@@ -94,7 +149,9 @@ void ExportedModel::save_pretrained(const fs::path& folder) const {
     throw Error(folder.string() + " is a checkpoint: an export there would replace its config.json", {},
                 "Write the export to a folder of its own.");
   }
-  AtomicFolder target(folder);
+  AtomicFolder::Options options;
+  options.keep = [files = files_of_earlier_export(folder)](const fs::path& file) { return !files.contains(file); };
+  AtomicFolder target(folder, std::move(options));
   ordered_json components = ordered_json::object();
   for (const auto& [name, component] : components_) {
     check_component_name(name);
@@ -105,9 +162,8 @@ void ExportedModel::save_pretrained(const fs::path& folder) const {
   const ordered_json document = {
       {"schema_version", kSchemaVersion}, {"export_format", export_format_}, {"components", std::move(components)}};
   write_file(target.path() / "export.json", document.dump(2, ' ', /*ensure_ascii=*/true) + "\n");
-  if (!config_json_.empty()) {
-    write_file(target.path() / "config.json", ordered_json::parse(config_json_).dump(2, ' ', true) + "\n");
-  }
+  write_config(target.path() / "config.json", config_json_);
+  write_config(target.path() / "generation_config.json", generation_config_json_);
   target.commit();
 }
 
@@ -127,8 +183,8 @@ ExportedModel ExportedModel::from_pretrained(const fs::path& folder) {
   for (const std::string& name : entries.keys()) {
     components.emplace_back(name, read_component(exporter, folder, entries.at(name)));
   }
-  const fs::path config = folder / "config.json";
-  return ExportedModel(format, std::move(components), fs::exists(config) ? text_of(config) : std::string());
+  return ExportedModel(format, std::move(components), read_config(folder / "config.json"),
+                       read_config(folder / "generation_config.json"));
 }
 
 PyTree ExportedModel::operator()(const NamedInputs& inputs) const {
@@ -144,20 +200,7 @@ PyTree ExportedModel::run(std::string_view name, const NamedInputs& inputs) cons
 }
 
 PyTree ExportedModel::run(size_t index, const NamedInputs& inputs) const {
-  const ExportMetadata& metadata = components_[index].second.metadata;
-  NamedInputs taken;
-  std::vector<std::string> dropped;
-  for (const auto& [name, value] : inputs) {
-    if (metadata.takes(name)) {
-      taken.emplace_back(name, value);
-    } else {
-      dropped.push_back(name);
-    }
-  }
-  if (!dropped.empty()) {
-    warn_once("inputs that the model was not exported with are ignored: " + listed(dropped));
-  }
-  return runner(index).run(taken);
+  return runner(index).run(traced_inputs(components_[index].second.metadata, inputs));
 }
 
 ModelRunner& ExportedModel::runner(size_t index) const {
@@ -178,11 +221,26 @@ ProgramDescription HfExporter::describe_program(const BackendProgram&) const {
   throw Error("the backend of the format '" + export_format() + "' does not describe its programs");
 }
 
+ExportedComponent HfExporter::export_traced(TracedModel, ExportConfig&) const {
+  throw Error("the backend of the format '" + export_format() + "' takes models, not traced programs", {},
+              "Export the checkpoint instead.");
+}
+
 ExportedComponent HfExporter::export_component(const ExportSource& model, const NamedInputs& sample_inputs,
                                                ExportConfig& config) const {
   EffectLog log;
   const EffectLog::Scope logging(log);
   ExportedComponent component = export_program(model, sample_inputs, config);
+  component.effects = log.effects();
+  return component;
+}
+
+ExportedComponent HfExporter::export_component(TracedModel traced, ExportConfig& config) const {
+  traced.metadata.export_config = config.to_dict().dump();
+  EffectLog log;
+  const EffectLog::Scope logging(log);
+  const PatchScope patches = apply_patches(patch_backend(config));
+  ExportedComponent component = export_traced(std::move(traced), config);
   component.effects = log.effects();
   return component;
 }
@@ -193,6 +251,13 @@ ExportedModel HfExporter::export_model(const ExportSource& model, const NamedInp
   ExportedModel::Components components;
   components.emplace_back("model", export_component(model, sample_inputs, config));
   return ExportedModel(export_format(), std::move(components), model.config_json);
+}
+
+ExportedModel HfExporter::export_model(TracedModel traced, ExportConfig& config) const {
+  config.validate();
+  ExportedModel::Components components;
+  components.emplace_back("model", export_component(std::move(traced), config));
+  return ExportedModel(export_format(), std::move(components));
 }
 
 }  // namespace exporters

@@ -1,11 +1,13 @@
 #pragma once
 
 #include "exporters/framework/exporter.h"
+#include "exporters/models/config.h"
 
 #include <filesystem>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,24 +20,32 @@ class ExportedModel {
  public:
   using Components = std::vector<std::pair<std::string, ExportedComponent>>;
 
-  ExportedModel(std::string export_format, Components components, std::string config_json = {});
+  ExportedModel(std::string export_format, Components components, std::string config_json = {},
+                std::string generation_config_json = {});
 
   const std::string& export_format() const { return export_format_; }
   const Components& components() const { return components_; }
-  const std::string& config_json() const { return config_json_; }
+  const std::string& config_json() const { return config_json_; }  ///< empty where there is none
+  const std::string& generation_config_json() const { return generation_config_json_; }
+  /// The model's config; nothing where the export has none.
+  std::optional<models::ModelConfig> config() const;
+  /// What the first component was traced with. Throws Error where the export does not say.
+  c10::ScalarType dtype() const;
+  c10::Device device() const;
   /// The only component. Throws Error when there are several: name one.
   const ExportedComponent& component() const;
   const ExportedComponent& component(std::string_view name) const;
 
-  /// Writes `<component><suffix>` for each, export.json and config.json, all or nothing: a failed save leaves what was
-  /// there before. Throws Error.
+  /// Writes `<component><suffix>` for each, export.json, config.json and generation_config.json, all or nothing: a save
+  /// that fails or is killed leaves what was there before. Files of an earlier export go, others stay. Throws Error.
   void save_pretrained(const std::filesystem::path& folder) const;
   /// Reads a folder that this class or the reference wrote. Throws Error naming the file and field that is wrong; a
   /// component whose file lies outside the folder is refused.
   static ExportedModel from_pretrained(const std::filesystem::path& folder);
 
-  /// Runs the only component. Inputs it was not traced with are dropped with one warning; missing ones are an Error
-  /// that lists them. Throws Error when the format has no runner.
+  /// Runs the only component. Inputs that it was not traced with are dropped with one warning. Throws Error that lists
+  /// missing ones, for constants with another value than the traced one, for dtypes and sizes that the program does not
+  /// take, with those that it takes, and when the format has no runner.
   PyTree operator()(const NamedInputs& inputs) const;
   PyTree run(std::string_view component, const NamedInputs& inputs) const;
 
@@ -51,6 +61,7 @@ class ExportedModel {
   std::string export_format_;
   Components components_;
   std::string config_json_;
+  std::string generation_config_json_;
   std::shared_ptr<Runners> runners_ = std::make_shared<Runners>();
 };
 

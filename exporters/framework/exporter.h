@@ -25,19 +25,37 @@ struct AxisLabel {
 /// Input path → axis → label.
 using AxisLabels = std::map<std::string, std::map<int64_t, AxisLabel>>;
 
+/// A forward of a model, called with its inputs by name.
+using Forward = std::function<PyTree(const NamedInputs& inputs)>;
+
+/// An attribute of a module in which a forward keeps something from one call to the next.
+struct ModuleAttribute {
+  std::string name;  ///< full: "layers.0.cached_rotary_positional_embedding"
+  at::Tensor* tensor = nullptr;
+};
+
 /// A model to export, whatever it was before: a forward with its state.
 struct ExportSource {
   std::string architecture;  ///< class name: "BertModel"
   std::vector<TracedState> state;
-  std::function<PyTree(const NamedInputs&)> forward;
+  Forward forward;
   std::string config_json;  ///< the model's config.json; empty if it has none
   AxisLabels axis_labels;
+  /// The forward with these output flags (output_attentions, use_cache, …) in place of what the config says; flags that
+  /// the model does not have are passed over, as in the reference. The model itself does not change. Empty where the
+  /// model has no config.
+  std::function<Forward(const NamedInputs& output_flags)> with_output_flags = {};
+  /// Attributes that may hold what an earlier forward left behind; those whose names are registered are cleared for the
+  /// trace and restored after it. They have to live as long as the source.
+  std::vector<ModuleAttribute> attributes = {};
 };
 
 /// A program in a backend's own form.
 class BackendProgram {
  public:
   virtual ~BackendProgram() = default;
+  /// The traced program, where this form is one: what other formats can be made from. It may be changed. Else null.
+  virtual std::shared_ptr<ExportedProgram> traced() const { return nullptr; }
 };
 
 /// Runs one component. Inputs come by name as in the forward; the result is what the forward returned.
@@ -70,6 +88,13 @@ struct ProgramDescription {
   std::vector<std::pair<std::string, std::string>> facts;  ///< "opset" → "23"
 };
 
+/// A traced forward on its way into a format.
+struct TracedModel {
+  std::shared_ptr<ExportedProgram> program;
+  ExportMetadata metadata;  ///< what export.json says of it, but for the packages and constants of a backend
+  AxisLabels axis_labels;   ///< names for axes that have no Dim; empty for a loaded program
+};
+
 class ExportedModel;
 
 /// A backend: exports a model into programs of one format. Derive, and register with register_backend.
@@ -80,8 +105,13 @@ class HfExporter {
   virtual std::string export_format() const = 0;                  ///< "onnx"
   virtual std::string program_suffix() const = 0;                 ///< ".onnx"
   virtual std::unique_ptr<ExportConfig> make_config() const = 0;  ///< with default values
+  /// Whose patches are in force during an export: the format, or the format and a target ("executorch.xnnpack").
+  virtual std::string patch_backend(const ExportConfig&) const { return export_format(); }
   virtual ExportedComponent export_program(const ExportSource& model, const NamedInputs& sample_inputs,
                                            ExportConfig& config) const = 0;
+  /// A program that was traced elsewhere, such as a .pt2 of Python; it may be changed. By default an Error: the backend
+  /// takes models only.
+  virtual ExportedComponent export_traced(TracedModel traced, ExportConfig& config) const;
   /// Writes the program and its side files. `file` lies in a folder that is being built.
   virtual void save_program(const BackendProgram& program, const std::filesystem::path& file) const = 0;
   virtual std::shared_ptr<BackendProgram> load_program(const std::filesystem::path& file) const = 0;
@@ -97,11 +127,14 @@ class HfExporter {
 
   /// One forward as the single component "model".
   ExportedModel export_model(const ExportSource& model, const NamedInputs& sample_inputs, ExportConfig& config) const;
+  ExportedModel export_model(TracedModel traced, ExportConfig& config) const;
 
  protected:
   /// `export_program`, with the patches and fixes that took effect in the component.
   ExportedComponent export_component(const ExportSource& model, const NamedInputs& sample_inputs,
                                      ExportConfig& config) const;
+  /// `export_traced` with the backend's patches in force, and what took effect.
+  ExportedComponent export_component(TracedModel traced, ExportConfig& config) const;
 };
 
 }  // namespace exporters

@@ -1,5 +1,6 @@
 #include "exporters/framework/metadata.h"
 
+#include "exporters/framework/pytree_nodes.h"
 #include "exporters/graph/dtype.h"
 #include "exporters/support/error.h"
 #include "exporters/support/json.h"
@@ -37,15 +38,6 @@ PyTree::Leaf leaf_of(const json& value, const std::string& where) {
   throw Error("a constant is null, a bool, a number or a string, not " + std::string(value.type_name()), where);
 }
 
-PyTree::Leaf leaf_of(const Argument& constant) {
-  if (const auto* value = constant.get_if<bool>()) return *value;
-  if (const auto* value = constant.get_if<int64_t>()) return *value;
-  if (const auto* value = constant.get_if<double>()) return *value;
-  if (const auto* value = constant.get_if<std::string>()) return *value;
-  ensure(constant.is_none(), "an output that is neither a tensor, None, bool, number nor string cannot be recorded");
-  return std::monostate();
-}
-
 ordered_json tensor_json(const at::Tensor& tensor) {
   return {{"rank", tensor.dim()},
           {"shape", tensor.sizes().vec()},
@@ -64,8 +56,7 @@ std::string python_type(const PyTree& value) {
 }
 
 bool is_mapping(const PyTree& value) {
-  return !value.is_leaf() &&
-         (value.type() == "builtins.dict" || value.type().find("modeling_outputs") != std::string::npos);
+  return value.type() == "builtins.dict" || value.type() == "collections.OrderedDict" || is_model_output(value.type());
 }
 
 ordered_json kwarg_json(const PyTree& value) {
@@ -74,8 +65,9 @@ ordered_json kwarg_json(const PyTree& value) {
   }
   if (is_mapping(value)) {
     ordered_json leaves = ordered_json::object();
-    for (const auto& [path, tensor] : value.tensors()) {
-      leaves[path] = tensor_json(tensor);
+    const std::vector<std::string> keys = value.spec().keys();
+    for (size_t i = 0; i < keys.size(); ++i) {
+      leaves[keys[i]] = kwarg_json(value.children()[i]);
     }
     return {{"leaves", leaves}};
   }
@@ -172,6 +164,16 @@ ExportMetadata ExportMetadata::from_json(const json& value, const std::string& w
   return result;
 }
 
+PyTree::Leaf constant_leaf(const Argument& constant) {
+  if (const auto* value = constant.get_if<bool>()) return *value;
+  if (const auto* value = constant.get_if<int64_t>()) return *value;
+  if (const auto* value = constant.get_if<double>()) return *value;
+  if (const auto* value = constant.get_if<std::string>()) return *value;
+  ensure(constant.is_none(),
+         "an argument or output that is no tensor, None, bool, number or string cannot be recorded");
+  return std::monostate();
+}
+
 std::vector<std::pair<size_t, PyTree::Leaf>> constant_outputs(const ExportedProgram& program) {
   std::vector<std::pair<size_t, PyTree::Leaf>> result;
   size_t leaf = 0;
@@ -180,7 +182,7 @@ std::vector<std::pair<size_t, PyTree::Leaf>> constant_outputs(const ExportedProg
       continue;
     }
     if (!output.argument.is_value()) {
-      result.emplace_back(leaf, leaf_of(output.argument));
+      result.emplace_back(leaf, constant_leaf(output.argument));
     }
     ++leaf;
   }

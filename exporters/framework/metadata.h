@@ -43,6 +43,10 @@ struct ExportMetadata {
   static ExportMetadata from_json(const nlohmann::json& value, const std::string& where);
 };
 
+/// A constant of a graph as a leaf of a nested value. Throws Error for one that is neither None, bool, number nor
+/// string.
+PyTree::Leaf constant_leaf(const Argument& constant);
+
 /// The user output leaves that are constants, by leaf index.
 std::vector<std::pair<size_t, PyTree::Leaf>> constant_outputs(const ExportedProgram& program);
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "exporters/framework/exporter.h"
+#include "exporters/framework/pytree_nodes.h"
 #include "exporters/trace/torch_module.h"
 
 #include <cstddef>
@@ -44,10 +45,13 @@ T argument_from(const std::string& name, const PyTree& value) {
       fail_argument(name, "a tensor");
     }
     return value.tensor();
+  } else if constexpr (std::is_class_v<T> && !std::is_same_v<T, std::string>) {
+    return from_pytree<T>(value);
   } else {
     static_assert(std::is_same_v<T, bool> || std::is_same_v<T, int64_t> || std::is_same_v<T, double> ||
                       std::is_same_v<T, std::string>,
-                  "arguments are tensors, bool, int64_t, double, std::string, optionals of them, or PyTree");
+                  "arguments are tensors, bool, int64_t, double, std::string, optionals of them, PyTree, or classes "
+                  "that are registered with register_pytree_node");
     if (!value.is_leaf() || !std::holds_alternative<T>(value.leaf())) {
       fail_argument(name, std::is_same_v<T, bool>      ? "a bool"
                           : std::is_same_v<T, int64_t> ? "an integer"
@@ -58,6 +62,10 @@ T argument_from(const std::string& name, const PyTree& value) {
   }
 }
 
+template <typename T>
+PyTree result_of(const T& value) {
+  return to_pytree(value);
+}
 inline PyTree result_of(PyTree value) { return value; }
 inline PyTree result_of(at::Tensor value) { return PyTree(std::move(value)); }
 inline PyTree result_of(const std::vector<at::Tensor>& values) {
@@ -74,7 +82,8 @@ void check_argument_count(const NamedInputs& inputs, size_t expected);
 
 /// A libtorch module as something to export: `export_source(encoder.ptr(), &EncoderImpl::forward)`. The forward is
 /// called with the sample inputs in their order. It takes tensors, numbers, strings, optionals of these (None for a
-/// missing one) and PyTree, and returns a tensor, a vector or tuple of tensors, or a PyTree.
+/// missing one), PyTree, and classes that are registered with register_pytree_node; it returns a tensor, a vector or
+/// tuple of tensors, a PyTree, or a registered class.
 /// Throws Error when the module is in training mode.
 template <typename Module, typename Class, typename Result, typename... Args>
 ExportSource export_source(std::shared_ptr<Module> module, Result (Class::*forward)(Args...),

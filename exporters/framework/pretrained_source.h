@@ -9,9 +9,8 @@ namespace exporters {
 
 /// A transformers model as something to export. `flags` are forward arguments that are no tensors
 /// (output_hidden_states, use_cache, …): they shape the trace and are no inputs of the program, as in the reference.
-/// `config_json` is the checkpoint's config.json. `with_cache`: a cache with keys will be among the inputs, which says
-/// what their axes are called.
-ExportSource export_source(std::shared_ptr<const models::PreTrainedModel> model, std::string config_json,
-                           models::ForwardArgs flags = {}, bool with_cache = false);
+/// `with_cache`: a cache with keys will be among the inputs, which says what their axes are called.
+ExportSource export_source(std::shared_ptr<const models::PreTrainedModel> model, models::ForwardArgs flags = {},
+                           bool with_cache = false);
 
 }  // namespace exporters

@@ -1,5 +1,6 @@
 #include "exporters/framework/tensor_files.h"
 
+#include "exporters/framework/prepare_export.h"
 #include "exporters/support/error.h"
 #include "exporters/support/json.h"
 #include "exporters/weights/npz.h"
@@ -85,16 +86,6 @@ at::Tensor literal(const std::string& name, const std::string& text) {
   }
 }
 
-void set(NamedInputs& inputs, const std::string& name, PyTree value) {
-  for (auto& [known, slot] : inputs) {
-    if (known == name) {
-      slot = std::move(value);
-      return;
-    }
-  }
-  inputs.emplace_back(name, std::move(value));
-}
-
 }  // namespace
 
 NamedInputs read_tensors(const std::vector<std::string>& words) {
@@ -103,15 +94,15 @@ NamedInputs read_tensors(const std::vector<std::string>& words) {
     if (is_file(word, ".safetensors")) {
       const auto file = SafetensorsFile::open(word);
       for (const SafetensorsEntry& entry : file->entries()) {
-        set(inputs, entry.name, file->tensor(entry));
+        set_input(inputs, entry.name, file->tensor(entry));
       }
     } else if (is_file(word, ".npz")) {
       for (auto& [name, tensor] : load_npz(word)) {
-        set(inputs, name, tensor);
+        set_input(inputs, name, tensor);
       }
     } else {
       const auto [name, text] = split_assignment(word, "input: neither a .safetensors or .npz file nor name=value");
-      set(inputs, name, literal(name, text));
+      set_input(inputs, name, literal(name, text));
     }
   }
   return inputs;

@@ -1,6 +1,6 @@
 #include "exporters/onnx/exporter.h"
 
-#include "exporters/dynamo/trace_model.h"
+#include "exporters/framework/call_inputs.h"
 #include "exporters/framework/registry.h"
 #include "exporters/graph/dtype.h"
 #include "exporters/onnx/convert.h"
@@ -9,6 +9,7 @@
 #include "exporters/passes/cse.h"
 #include "exporters/passes/dead_code.h"
 #include "exporters/passes/functionalize.h"
+#include "exporters/passes/training_mode.h"
 #include "exporters/support/error.h"
 #include "exporters/support/version.h"
 
@@ -62,17 +63,6 @@ std::vector<ValueDescription> describe_values(const std::vector<OnnxValueInfo>& 
   return result;
 }
 
-// The tensor leaves of named inputs by their dotted paths.
-OnnxRunner::Inputs flat_inputs(const NamedInputs& inputs) {
-  OnnxRunner::Inputs flat;
-  for (const auto& [name, value] : inputs) {
-    for (const auto& [path, tensor] : value.tensors()) {
-      flat.emplace(path.empty() ? name : name + "." + path, tensor);
-    }
-  }
-  return flat;
-}
-
 }  // namespace
 
 std::vector<ConfigField> OnnxConfig::fields() {
@@ -85,6 +75,9 @@ std::vector<ConfigField> OnnxConfig::fields() {
 }
 
 void OnnxConfig::validate() const {
+  DynamoConfig::validate();
+  ensure(!ort_fusions || optimize, "ort_fusions = \"{}\" contradicts optimize = false: the fusions are optimizations",
+         ort_fusions.value_or(""));
   if (ort_fusions) {
     throw Error("ort_fusions = \"" + *ort_fusions + "\" is not supported", {},
                 "Leave it out: the default graph is made of standard operators.");
@@ -93,19 +86,19 @@ void OnnxConfig::validate() const {
 
 OnnxModel OnnxProgram::model() const { return model_ ? *model_ : read_model(file_); }
 
-ExportedComponent OnnxExporter::export_program(const ExportSource& model, const NamedInputs& sample_inputs,
-                                               ExportConfig& config) const {
+ExportedComponent OnnxExporter::export_traced(TracedModel traced, ExportConfig& config) const {
   auto* onnx_config = dynamic_cast<OnnxConfig*>(&config);
   ensure(onnx_config != nullptr, "the ONNX exporter takes an OnnxConfig, not one for '{}'", config.export_format());
-  ExportedProgram program = trace_model(model, sample_inputs, *onnx_config);
+  ExportedProgram& program = *traced.program;
+  refuse_training_mode(program);
   ExportedComponent component;
-  component.metadata = describe(model, sample_inputs, program, config);
+  component.metadata = std::move(traced.metadata);
   make_functional(program, onnx_config->optimize);
   component.metadata.out_constants = constant_outputs(program);
 
   OnnxOptions options;
   options.opset = onnx_config->opset_version.value_or(kDefaultOpset);
-  options.axis_names = axis_names(model.axis_labels);
+  options.axis_names = axis_names(traced.axis_labels);
   options.producer_version = std::string(version());
   component.program = std::make_shared<OnnxProgram>(to_onnx(program, options));
   return component;
@@ -172,29 +165,15 @@ OnnxComponentRunner::OnnxComponentRunner(const ExportedComponent& component)
       out_constants_(component.metadata.out_constants) {}
 
 PyTree OnnxComponentRunner::run(const NamedInputs& inputs) {
-  OnnxRunner::Inputs given = flat_inputs(inputs);
+  LeavesByPath given(inputs);
   OnnxRunner::Inputs bound;
-  std::vector<std::string> missing;
   for (const OnnxValueInfo& input : runner_.inputs()) {
     // A name that is on both sides of the graph carries a prefix there.
     const std::string path = input.name.starts_with("input.") ? input.name.substr(6) : input.name;
-    auto found = given.find(path);
-    if (found == given.end()) {
-      found = given.find(input.name);
-    }
-    if (found == given.end()) {
-      missing.push_back(path);
-    } else {
-      bound.emplace(input.name, found->second);
-    }
+    const bool by_own_name = path != input.name && given.has(input.name);
+    bound.emplace(input.name, given.take_tensor(by_own_name ? input.name : path));
   }
-  if (!missing.empty()) {
-    std::string names;
-    for (const std::string& name : missing) {
-      names += (names.empty() ? "" : ", ") + name;
-    }
-    throw Error("inputs are missing: " + names);
-  }
+  given.check();
   conditions_.check(runner_.inputs(), bound);
   OnnxRunner::Outputs outputs = runner_.run(bound);
 

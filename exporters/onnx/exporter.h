@@ -1,6 +1,6 @@
 #pragma once
 
-#include "exporters/framework/exporter.h"
+#include "exporters/dynamo/exporter.h"
 #include "exporters/onnx/emit/model.h"
 #include "exporters/onnx/runner.h"
 #include "exporters/onnx/size_conditions.h"
@@ -42,13 +42,12 @@ class OnnxProgram : public BackendProgram {
 };
 
 /// Exports to .onnx with external data in `<file>.data`.
-class OnnxExporter : public HfExporter {
+class OnnxExporter : public DynamoExporter {
  public:
   std::string export_format() const override { return "onnx"; }
   std::string program_suffix() const override { return ".onnx"; }
   std::unique_ptr<ExportConfig> make_config() const override { return std::make_unique<OnnxConfig>(); }
-  ExportedComponent export_program(const ExportSource& model, const NamedInputs& sample_inputs,
-                                   ExportConfig& config) const override;
+  ExportedComponent export_traced(TracedModel traced, ExportConfig& config) const override;
   void save_program(const BackendProgram& program, const std::filesystem::path& file) const override;
   std::shared_ptr<BackendProgram> load_program(const std::filesystem::path& file) const override;
   std::vector<std::string> program_files(const std::string& file) const override { return {file, file + ".data"}; }

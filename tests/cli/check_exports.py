@@ -1,8 +1,8 @@
 """What Python makes of folders that hfx exported: python check_exports.py HFX MODELS MINILM.
 
-MODELS is what tests/reference/make_models.py wrote, MINILM the all-MiniLM-L6-v2 checkpoint. Each folder passes ONNX's full
-checker with strict shape inference, and transformers' own ExportedModel loads it and returns the object and the values that
-the model returns.
+MODELS is what tests/reference/make_models.py wrote, MINILM the all-MiniLM-L6-v2 checkpoint. Each ONNX folder passes ONNX's
+full checker with strict shape inference. transformers' own ExportedModel loads each folder, ONNX and .pt2, and returns the
+object and the values that the model returns. Of a .pt2, torch.export saves it again and makes its core ATen form.
 """
 
 import json
@@ -26,8 +26,8 @@ HEADS = ["BertModel", "BertForMaskedLM", "BertForSequenceClassification", "BertF
 TOLERANCE = 1e-5
 
 
-def export(hfx, checkpoint, folder, *more):
-    subprocess.run([hfx, "export", checkpoint, "--to", "onnx", "-o", folder, *more], check=True, stdout=subprocess.DEVNULL)
+def export(hfx, checkpoint, folder, *more, to="onnx"):
+    subprocess.run([hfx, "export", checkpoint, "--to", to, "-o", folder, *more], check=True, stdout=subprocess.DEVNULL)
 
 
 def check_graph(path):
@@ -58,8 +58,18 @@ def valid(tensor, mask):
     return tensor[mask.bool()] if tensor.shape[: mask.dim()] == mask.shape else tensor
 
 
+def check_program(path):
+    """What else Python does with a .pt2."""
+    program = torch.export.load(str(path))
+    program.run_decompositions()
+    with tempfile.TemporaryDirectory() as work:
+        again = os.path.join(work, "again.pt2")
+        torch.export.save(program, again)
+        assert str(torch.export.load(again).graph) == str(program.graph), path
+
+
 def check_values(folder, recordings):
-    exported = ExportedModel.from_pretrained(folder)
+    exported = ExportedModel.from_pretrained(folder, trust_remote_code=True)
     for path in recordings:
         tensors, meta = read_io(path)
         inputs = {name[3:]: value for name, value in tensors.items() if name.startswith("in.")}
@@ -92,6 +102,10 @@ def main():
             check_graph(recorded / "model.onnx")
             check_values(plain, [checkpoint / f"io_{shape}.safetensors" for shape in ("b1s1", "b2s7", "b3s12")])
             check_values(recorded, [checkpoint / "io_b2s7_recorded.safetensors"])
+            traced = work / f"{head}_traced"
+            export(hfx, checkpoint, traced, to="dynamo")
+            check_values(traced, [checkpoint / f"io_{shape}.safetensors" for shape in ("b1s1", "b2s7", "b3s12")])
+            check_program(traced / "model.pt2")
         # Other activations, one label, untied embeddings; fp16 and bf16 weights; the oldest opset that is offered.
         for case in ("BertForMaskedLM_gelu_new_0", "BertForSequenceClassification_gelu_new_0", "BertForMaskedLM_float16",
                      "BertModel_bfloat16"):

@@ -1,7 +1,7 @@
 // A libtorch module as something to export.
 #include "exporters/framework/module_source.h"
 
-#include "exporters/support/error.h"
+#include "tests/framework/error_of.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/allclose.h>
@@ -19,15 +19,6 @@ namespace nn = torch::nn;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-std::string error_of(const std::function<void()>& run) {
-  try {
-    run();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 // ── Training mode ──
 

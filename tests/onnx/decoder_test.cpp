@@ -105,7 +105,7 @@ class ExportedDecoder : public ::testing::TestWithParam<const char*> {
   // Exports once for `sample` and runs at each of `sizes`.
   void check(const std::shared_ptr<const PreTrainedModel>& model, const SampleSize& sample,
              const std::vector<SampleSize>& sizes) {
-    const ExportSource source = export_source(model, "{}", {}, /*with_cache=*/sample.past > 0);
+    const ExportSource source = export_source(model, {}, /*with_cache=*/sample.past > 0);
     OnnxConfig config;
     config.dynamic = true;
     const testing::TemporaryFolder folder;
@@ -142,7 +142,7 @@ TEST_P(ExportedDecoder, DecodeRunsAtOtherSizesOfBatchQueryAndCache) {
 TEST_P(ExportedDecoder, ACacheGoesFromPrefillThroughDecodeSteps) {
   const auto& model = models_.front();
   const auto exported = [&](const SampleSize& sample, const testing::TemporaryFolder& folder) {
-    const ExportSource source = export_source(model, "{}", {}, sample.past > 0);
+    const ExportSource source = export_source(model, {}, sample.past > 0);
     OnnxConfig config;
     config.dynamic = true;
     OnnxExporter().export_model(source, named(model->sample_inputs(sample)), config).save_pretrained(folder.path());
@@ -201,7 +201,7 @@ TEST(ExportedStaticCache, IsReturnedWithTheNewTokens) {
   config.dynamic = true;
   const testing::TemporaryFolder folder;
   OnnxExporter()
-      .export_model(export_source(model, "{}"), named(with_static_cache(*model, 2, 1, 4)), config)
+      .export_model(export_source(model), named(with_static_cache(*model, 2, 1, 4)), config)
       .save_pretrained(folder.path());
   const ExportedModel exported = ExportedModel::from_pretrained(folder.path());
   for (const auto& [batch, queries, past] : {std::tuple(2, 1, 4), {1, 1, 9}, {3, 4, 2}}) {

@@ -39,7 +39,7 @@ TEST_P(SavedBert, RunsInPythonAtOtherSizes) {
     return named;
   };
 
-  SavedProgram saved(GetParam(), request_of(export_source(model, ""), inputs(1, 8)));
+  SavedProgram saved(GetParam(), request_of(export_source(model), inputs(1, 8)));
 
   constexpr int64_t kMaxLength = 12;
   for (const auto& [batch, length] : {std::pair<int64_t, int64_t>(1, 8), {2, 1}, {3, 5}, {2, kMaxLength}}) {

@@ -1,0 +1,191 @@
+#include "exporters/framework/export_target.h"
+
+#include "exporters/framework/prepare_export.h"
+#include "exporters/framework/pretrained_source.h"
+#include "exporters/framework/registry.h"
+#include "exporters/framework/target.h"
+#include "exporters/framework/traced_program.h"
+#include "exporters/passes/training_mode.h"
+#include "exporters/support/error.h"
+#include "exporters/support/log.h"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <set>
+
+namespace exporters {
+namespace {
+
+// Every axis that carries the label becomes the one named Dim.
+DynamicShapes named_axes(const AxisLabels& labels, const std::map<std::string, Range>& wanted) {
+  DynamicShapes shapes;
+  std::set<std::string> used;
+  std::set<std::string> known;
+  for (const auto& [input, axes] : labels) {
+    for (const auto& [axis, label] : axes) {
+      known.insert(label.name);
+      const auto range = wanted.find(label.name);
+      if (range != wanted.end()) {
+        used.insert(label.name);
+        shapes[input].insert_or_assign(axis, Dim::named(label.name, range->second.min, range->second.max));
+      }
+    }
+  }
+  for (const auto& [name, range] : wanted) {
+    if (!used.contains(name)) {
+      std::string names;
+      for (const std::string& each : known) {
+        names += (names.empty() ? "" : ", ") + each;
+      }
+      throw Error("no input of this model has an axis '" + name + "'", {}, "Axes are: " + names + ".");
+    }
+  }
+  return shapes;
+}
+
+// The usual sample, moved into the ranges that were asked for.
+models::SampleSize sample_size(const std::map<std::string, Range>& axes) {
+  models::SampleSize size;
+  for (const auto& [name, slot] : {std::pair("batch", &size.batch), std::pair("sequence", &size.sequence)}) {
+    if (const auto range = axes.find(name); range != axes.end()) {
+      *slot = std::clamp(*slot, range->second.min, range->second.max);
+    }
+  }
+  return size;
+}
+
+// Labels of inputs that are not among the samples say nothing about this export.
+AxisLabels labels_of(const ExportSource& source, const NamedInputs& inputs) {
+  AxisLabels labels;
+  for (const auto& [name, value] : inputs) {
+    for (const auto& [path, tensor] : value.tensors()) {
+      const auto found = source.axis_labels.find(path.empty() ? name : name + "." + path);
+      if (found != source.axis_labels.end()) {
+        labels.insert(*found);
+      }
+    }
+  }
+  return labels;
+}
+
+bool has_cache(const NamedInputs& inputs) {
+  const PyTree* cache = find_input(inputs, "cache");
+  return cache != nullptr && !cache->tensors().empty();
+}
+
+std::unique_ptr<ExportConfig> config_of(const HfExporter& exporter, const ExportRequest& request, bool dynamic) {
+  std::unique_ptr<ExportConfig> config = exporter.make_config();
+  if (auto* dynamo = dynamic_cast<DynamoConfig*>(config.get())) {
+    dynamo->dynamic = dynamic;
+  }
+  for (const auto& [field, value] : request.settings) {
+    config->set(field, value);
+  }
+  return config;
+}
+
+// ── From a checkpoint ──
+
+ExportedModel export_checkpoint(const HfExporter& exporter, const ExportRequest& request) {
+  const std::unique_ptr<ExportConfig> config = config_of(exporter, request, request.dynamic);
+  models::LoadOptions options;
+  options.task = request.task;
+  options.dtype = request.dtype;
+  const std::shared_ptr<const models::PreTrainedModel> model = models::load(request.source, options);
+  models::ForwardArgs flags;
+  for (const auto& [name, value] : request.flags) {
+    flags.set(name, value);
+  }
+  NamedInputs inputs = request.sample_inputs;
+  if (inputs.empty()) {
+    for (const auto& [name, value] : model->sample_inputs(sample_size(request.axes))) {
+      inputs.emplace_back(name, value);
+    }
+  }
+  const ExportSource source = export_source(model, std::move(flags), has_cache(inputs));
+  if (auto* dynamo = dynamic_cast<DynamoConfig*>(config.get()); dynamo != nullptr && !request.axes.empty()) {
+    for (auto& [input, axes] : named_axes(labels_of(source, inputs), request.axes)) {
+      for (auto& [axis, dim] : axes) {
+        dynamo->dynamic_shapes[input].emplace(axis, dim);
+      }
+    }
+  }
+  return exporter.export_model(source, inputs, *config);
+}
+
+// ── From a traced program ──
+
+void refuse_trace_settings(const ExportRequest& request) {
+  const std::pair<bool, const char*> given[] = {
+      {!request.task.empty(), "a task"},
+      {request.dtype.has_value(), "a dtype"},
+      {!request.dynamic, "static sizes"},
+      {!request.axes.empty(), "ranges of sizes"},
+      {!request.sample_inputs.empty(), "sample inputs"},
+      {!request.flags.empty(), "forward arguments"},
+  };
+  for (const auto& [is_given, what] : given) {
+    if (is_given) {
+      throw Error(request.source.string() + " is traced already, and " + what + " would need another trace", {},
+                  "Export the checkpoint that it was made from, or leave the option out.");
+    }
+  }
+  for (const auto& [field, value] : request.settings) {
+    ensure(field != "dynamic" && field != "dynamic_shapes", "{} is traced already: '{}' would need another trace",
+           request.source.string(), field);
+  }
+}
+
+TracedModel traced_of(const BackendProgram& program, const ExportRequest& request) {
+  const std::shared_ptr<ExportedProgram> traced = program.traced();
+  if (traced == nullptr) {
+    throw Error(request.source.string() + " holds no traced program, which is what other formats are made from", {},
+                "Give a checkpoint folder, a .pt2 file, or an export folder of the format 'dynamo'.");
+  }
+  if (request.evaluation) {
+    if (const size_t switched = switch_to_evaluation(*traced); switched > 0) {
+      log_warning("{} calls of {} that were traced in training mode are switched to evaluation", switched,
+                  request.source.string());
+    }
+  }
+  return traced_model(traced);
+}
+
+ExportedComponent lower(const HfExporter& exporter, const ExportRequest& request, TracedModel traced) {
+  const auto config = config_of(exporter, request, !traced.program->range_constraints.empty());
+  return exporter.export_model(std::move(traced), *config).component();
+}
+
+ExportedModel export_program_file(const HfExporter& exporter, const ExportRequest& request) {
+  const auto program = exporter_for_file(request.source).load_program(request.source);
+  ExportedModel::Components components;
+  components.emplace_back("model", lower(exporter, request, traced_of(*program, request)));
+  return ExportedModel(exporter.export_format(), std::move(components));
+}
+
+ExportedModel export_folder(const HfExporter& exporter, const ExportRequest& request) {
+  const auto source = ExportedModel::from_pretrained(request.source);
+  ExportedModel::Components components;
+  for (const auto& [name, component] : source.components()) {
+    TracedModel traced = traced_of(*component.program, request);
+    traced.metadata.architecture = component.metadata.architecture;
+    components.emplace_back(name, lower(exporter, request, std::move(traced)));
+  }
+  return ExportedModel(exporter.export_format(), std::move(components), source.config_json(),
+                       source.generation_config_json());
+}
+
+}  // namespace
+
+ExportedModel export_target(const ExportRequest& request) {
+  const HfExporter& exporter = exporter_for(request.format);
+  const TargetKind kind = target_kind(request.source);
+  if (kind == TargetKind::kCheckpoint) {
+    return export_checkpoint(exporter, request);
+  }
+  refuse_trace_settings(request);
+  return kind == TargetKind::kProgramFile ? export_program_file(exporter, request) : export_folder(exporter, request);
+}
+
+}  // namespace exporters

@@ -1,0 +1,40 @@
+#pragma once
+
+#include "exporters/framework/exported_model.h"
+
+#include <c10/core/ScalarType.h>
+
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace exporters {
+
+/// An export as a command line asks for it.
+struct ExportRequest {
+  /// A checkpoint folder, or what is traced already: a .pt2 file, also Python's, or an export folder of the format
+  /// "dynamo".
+  std::filesystem::path source;
+  std::string format = "onnx";
+  std::vector<std::pair<std::string, std::string>> settings;  ///< fields of the export config, as text
+  /// A program that was traced in training mode becomes what it is in evaluation, instead of being refused.
+  bool evaluation = false;
+
+  // ── Of a trace: checkpoints only ──
+  std::string task;                      ///< "fill-mask"; empty: from the config's architectures
+  std::optional<c10::ScalarType> dtype;  ///< empty: the checkpoint's
+  bool dynamic = true;
+  /// Axis name ("batch", "sequence") → range: those axes become one named Dim. Throws Error for a name no input has.
+  std::map<std::string, Range> axes;
+  NamedInputs sample_inputs;                          ///< empty: made from the config and the task
+  std::vector<std::pair<std::string, PyTree>> flags;  ///< forward arguments that are no tensors
+};
+
+/// Loads, traces what is not traced yet, and converts; writes nothing. Throws Error, also for settings of a trace where
+/// there is none to make.
+ExportedModel export_target(const ExportRequest& request);
+
+}  // namespace exporters
