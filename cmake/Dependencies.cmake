@@ -3,7 +3,8 @@
 #   Torch_DIR         the folder of TorchConfig.cmake in a libtorch 2.13 with the C++11 ABI
 #   ONNXRUNTIME_ROOT  an ONNX Runtime 1.21 or newer with include/ and lib/; or its two parts one by one,
 #                     ONNXRUNTIME_INCLUDE_DIR and ONNXRUNTIME_LIBRARY
-# Both may be given as CMake variables or in the environment.
+#   EXECUTORCH_ROOT   an ExecuTorch 1.5 laid out as its wheel is (include/, lib/, schema/)
+# All may be given as CMake variables or in the environment.
 set(EXPORTERS_DEPS_DIR ${PROJECT_SOURCE_DIR}/.deps CACHE PATH "What scripts/setup installed")
 
 find_package(Threads REQUIRED)
@@ -28,5 +29,22 @@ if(EXPORTERS_WITH_ONNX)
   if(NOT TARGET onnxruntime::onnxruntime)
     message(FATAL_ERROR "ONNX Runtime was not found: run scripts/setup, or set ONNXRUNTIME_ROOT to an "
                         "installation with include/ and lib/, or build with -DEXPORTERS_WITH_ONNX=OFF")
+  endif()
+endif()
+
+if(EXPORTERS_WITH_EXECUTORCH)
+  find_program(FLATC flatc)
+  find_path(FLATBUFFERS_INCLUDE_DIR flatbuffers/flatbuffers.h)
+  find_path(XXHASH_INCLUDE_DIR xxhash.h)
+  if(NOT FLATC OR NOT FLATBUFFERS_INCLUDE_DIR OR NOT XXHASH_INCLUDE_DIR)
+    message(FATAL_ERROR "flatc, flatbuffers/flatbuffers.h or xxhash.h was not found: run scripts/setup, install "
+                        "flatbuffers-compiler, libflatbuffers-dev and libxxhash-dev, or build with "
+                        "-DEXPORTERS_WITH_EXECUTORCH=OFF")
+  endif()
+  set(EXECUTORCH_HINT ${EXPORTERS_DEPS_DIR}/executorch/executorch)
+  include(ExecuTorch)
+  if(NOT TARGET executorch::executorch)
+    message(FATAL_ERROR "ExecuTorch was not found: run scripts/setup, or set EXECUTORCH_ROOT to an installation laid "
+                        "out as its wheel, or build with -DEXPORTERS_WITH_EXECUTORCH=OFF")
   endif()
 endif()

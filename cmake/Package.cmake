@@ -1,10 +1,10 @@
 # `cmake --install` makes a package that find_package(exporters) finds: headers, libraries, hfx.
 include(CMakePackageConfigHelpers)
 
-# Installed files find each other relative to themselves. libtorch and ONNX Runtime: those of .deps/ are
+# Installed files find each other relative to themselves. libtorch and the runtimes: those of .deps/ are
 # copied beside ours, so that the package does not depend on this checkout; the user's own stay where they are.
 cmake_path(IS_PREFIX EXPORTERS_DEPS_DIR "${TORCH_INSTALL_PREFIX}" NORMALIZE torch_is_from_setup)
-option(EXPORTERS_INSTALL_RUNTIME "Install copies of libtorch and ONNX Runtime with the package" ${torch_is_from_setup})
+option(EXPORTERS_INSTALL_RUNTIME "Install copies of libtorch and of the runtimes with the package" ${torch_is_from_setup})
 set(EXPORTERS_INSTALL_RPATH "" CACHE STRING "Further folders that installed files look for shared libraries in")
 
 set(runtime_folder ${CMAKE_INSTALL_LIBDIR}/exporters)
@@ -37,6 +37,19 @@ if(TARGET exporters_onnx)
 else()
   list(APPEND headers_excluded PATTERN onnx EXCLUDE)
 endif()
+if(TARGET exporters_executorch)
+  exporters_install(executorch exporters_executorch executorch)
+  # Opened by the one above, from the folder that it lies in.
+  set(executorch_rpath "$ORIGIN/exporters")
+  if(NOT EXPORTERS_INSTALL_RUNTIME)
+    set(executorch_rpath ${EXECUTORCH_FOLDER}/lib)
+  endif()
+  set_target_properties(exporters_executorch_runtime PROPERTIES INSTALL_RPATH "${executorch_rpath}")
+  install(TARGETS exporters_executorch_runtime LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  list(APPEND headers_excluded PATTERN runtime EXCLUDE)
+else()
+  list(APPEND headers_excluded PATTERN executorch EXCLUDE)
+endif()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/exporters DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
         FILES_MATCHING PATTERN *.h ${headers_excluded})
 
@@ -53,6 +66,11 @@ if(EXPORTERS_INSTALL_RUNTIME)
     # Under the name that programs ask for at run time.
     file(REAL_PATH ${ONNXRUNTIME_LIBRARY} onnxruntime_file)
     install(FILES ${onnxruntime_file} DESTINATION ${runtime_folder} RENAME libonnxruntime.so.1)
+  endif()
+  if(TARGET exporters_executorch)
+    foreach(library executorch executorch_kernels_optimized executorch_backend_xnnpack executorch_threadpool)
+      install(FILES ${EXECUTORCH_LIBRARY_${library}} DESTINATION ${runtime_folder})
+    endforeach()
   endif()
 endif()
 

@@ -23,15 +23,19 @@ function(exporters_precompile target)
   endif()
 endfunction()
 
-# exporters_room(NAME LINK targets…): an object library `room_NAME` of exporters/NAME/**.cpp.
+# exporters_room(NAME LINK targets… [EXCLUDE folder]): an object library `room_NAME` of exporters/NAME/**.cpp, but for
+# those below exporters/NAME/folder.
 function(exporters_room name)
-  cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})
+  cmake_parse_arguments(ARG "" "EXCLUDE" "LINK" ${ARGN})
   set(folder ${PROJECT_SOURCE_DIR}/exporters/${name})
   set(include_root ${PROJECT_BINARY_DIR}/rooms/${name})
   file(MAKE_DIRECTORY ${include_root}/exporters)
   file(CREATE_LINK ${folder} ${include_root}/exporters/${name} SYMBOLIC)
 
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${folder}/*.cpp)
+  if(ARG_EXCLUDE)
+    list(FILTER sources EXCLUDE REGEX "/${name}/${ARG_EXCLUDE}/")
+  endif()
   if(sources)
     add_library(room_${name} OBJECT ${sources})
     set(scope PUBLIC)
