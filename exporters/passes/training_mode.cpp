@@ -144,7 +144,8 @@ void remove_batch_counters(ExportedProgram& program) {
       continue;
     }
     for (Node* user : buffer->users()) {
-      if (user->is_call("aten.add_.Tensor") && !user->value()->has_users()) {
+      const bool counts = user->is_call("aten.add_.Tensor") || user->is_call("aten.add_.Scalar");
+      if (counts && !user->value()->has_users()) {
         program.graph->erase(user);
       }
     }

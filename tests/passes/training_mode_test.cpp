@@ -52,21 +52,48 @@ std::string refusal(const ExportedProgram& program) {
   return "no error";
 }
 
-// A linear layer, batch statistics with a counter of batches, dropout: what a forgotten eval() leaves.
+// The tracer refuses batch statistics itself; in a program of Python they may be.
+void set_training(ExportedProgram& program, bool with_statistics = true) {
+  for (Node& node : *program.graph) {
+    if (node.is_call("aten.batch_norm.default")) {
+      node.set_arg(5, true);
+      if (!with_statistics) {
+        node.set_arg(3, Argument());
+        node.set_arg(4, Argument());
+      }
+    } else if (node.is_call("aten.dropout.default")) {
+      node.set_arg(2, true);
+    }
+  }
+}
+
+// A linear layer, normalization with a counter of batches, dropout: what a forgotten eval() leaves.
 struct Net {
   at::Tensor weight = at::randn({4, 4});
   at::Tensor mean = at::randn({4});
   at::Tensor variance = at::rand({4}) + 0.5;
   at::Tensor batches = at::zeros({}, at::kLong);
 
-  at::Tensor forward(const at::Tensor& x, bool training) const {
-    at::Tensor counter = batches;
-    if (training) {
-      counter.add_(1);
-    }
-    const at::Tensor y = at::batch_norm(at::linear(x, weight), {}, {}, mean, variance, training, 0.1, 1e-5, false);
-    return at::dropout(y, 0.5, training);
+  at::Tensor forward(const at::Tensor& x) const {
+    const at::Tensor y = at::batch_norm(at::linear(x, weight), {}, {}, mean, variance, false, 0.1, 1e-5, false);
+    return at::dropout(y, 0.5, false);
   }
+  std::shared_ptr<ExportedProgram> traced_in_evaluation() const {
+    return traced([this](const at::Tensor& x) { return forward(x); }, at::randn({3, 4}), state());
+  }
+  std::shared_ptr<ExportedProgram> traced_in_training() const {
+    const auto program = traced(
+        [this](const at::Tensor& x) {
+          at::Tensor counter = batches;
+          counter.add_(1);
+          return forward(x);
+        },
+        at::randn({3, 4}), state());
+    set_training(*program);
+    return program;
+  }
+
+ private:
   std::vector<TracedState> state() const {
     return {{"fc.weight", weight, false, true, {}},
             {"norm.running_mean", mean, true, true, {}},
@@ -77,8 +104,7 @@ struct Net {
 
 TEST(TrainingMode, IsRefusedWithCallsAndModules) {
   const Net net;
-  const auto program =
-      traced([&](const at::Tensor& x) { return net.forward(x, true); }, at::randn({3, 4}), net.state());
+  const auto program = net.traced_in_training();
 
   EXPECT_EQ(training_ops(*program).size(), 2U);
   EXPECT_THAT(refusal(*program), AllOf(HasSubstr("aten.batch_norm.default"), HasSubstr("aten.dropout.default"),
@@ -87,8 +113,7 @@ TEST(TrainingMode, IsRefusedWithCallsAndModules) {
 
 TEST(TrainingMode, SwitchedToEvaluationComputesWhatEvaluationComputes) {
   const Net net;
-  const auto program =
-      traced([&](const at::Tensor& x) { return net.forward(x, true); }, at::randn({3, 4}), net.state());
+  const auto program = net.traced_in_training();
 
   EXPECT_EQ(switch_to_evaluation(*program), 2U);
 
@@ -97,7 +122,7 @@ TEST(TrainingMode, SwitchedToEvaluationComputesWhatEvaluationComputes) {
   const at::Tensor mean_before = net.mean.clone();
   for (const int64_t batch : {1, 3, 5}) {
     const at::Tensor x = at::randn({batch, 4});
-    EXPECT_TRUE(at::allclose(run(program, x), net.forward(x, false), 1e-6, 1e-6));
+    EXPECT_TRUE(at::allclose(run(program, x), net.forward(x), 1e-6, 1e-6));
   }
   EXPECT_TRUE(at::allclose(net.mean, mean_before));
   EXPECT_EQ(net.batches.item().toLong(), 0);
@@ -119,20 +144,24 @@ TEST(TrainingMode, DropoutOfChannelsAndOfAttentionCount) {
 
 TEST(TrainingMode, ProgramsInEvaluationModePass) {
   const Net net;
-  const auto program =
-      traced([&](const at::Tensor& x) { return net.forward(x, false); }, at::randn({3, 4}), net.state());
+  const auto program = net.traced_in_evaluation();
 
   EXPECT_EQ(refusal(*program), "no error");
   EXPECT_EQ(switch_to_evaluation(*program), 0U);
 }
 
-// Without running statistics, the batch's are what evaluation uses too; a rate of 0 drops nothing.
-TEST(TrainingMode, FlagsThatChangeNothingPass) {
+TEST(TrainingMode, WithoutRunningStatisticsNormalizationIsTheSameInEvaluation) {
+  const Net net;
   const auto program = traced(
-      [](const at::Tensor& x) {
-        return at::dropout(at::batch_norm(x, {}, {}, {}, {}, true, 0.1, 1e-5, false), 0.0, true);
-      },
+      [&](const at::Tensor& x) { return at::batch_norm(x, {}, {}, net.mean, net.variance, false, 0.1, 1e-5, false); },
       at::randn({3, 4}));
+  set_training(*program, /*with_statistics=*/false);
+
+  EXPECT_EQ(refusal(*program), "no error");
+}
+
+TEST(TrainingMode, ARateOfZeroDropsNothing) {
+  const auto program = traced([](const at::Tensor& x) { return at::dropout(x, 0.0, true); }, at::randn({3, 4}));
 
   EXPECT_EQ(refusal(*program), "no error");
 }
