@@ -72,7 +72,9 @@ void DynamoExporter::save_program(const BackendProgram& program, const fs::path&
 }
 
 std::shared_ptr<BackendProgram> DynamoExporter::load_program(const fs::path& file) const {
-  return std::make_shared<DynamoProgram>(load_pt2(file));
+  std::shared_ptr<ExportedProgram> program = load_pt2(file);
+  name_positional_arguments(*program);
+  return std::make_shared<DynamoProgram>(std::move(program));
 }
 
 ExportedComponent DynamoExporter::open_program(const fs::path& file) const {

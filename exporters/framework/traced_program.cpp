@@ -40,34 +40,6 @@ std::string argument_name(const TreeSpec& argument, const std::string& first_pla
                                            : first_placeholder;
 }
 
-void name_positional_arguments(ExportedProgram& program) {
-  const bool is_call = program.in_spec.children.size() == 2 && program.in_spec.children[1].type == "builtins.dict";
-  ensure(is_call, "the program's in_spec is no call: (arguments, keyword arguments)");
-  const std::vector<const InputSpec*> leaves = user_leaves(program);
-  ensure(program.in_spec.leaf_count() == leaves.size(), "in_spec has {} leaves, the signature {} user inputs",
-         program.in_spec.leaf_count(), leaves.size());
-  const TreeSpec args = program.in_spec.children[0];
-  if (args.children.empty()) {
-    return;
-  }
-  std::vector<std::string> names;
-  std::vector<TreeSpec> children;
-  size_t leaf = 0;
-  for (const TreeSpec& argument : args.children) {
-    const size_t count = argument.leaf_count();
-    names.push_back(count == 0 ? "argument_" + std::to_string(names.size())
-                               : argument_name(argument, leaves[leaf]->name));
-    children.push_back(argument);
-    leaf += count;
-  }
-  const TreeSpec& kwargs = program.in_spec.children[1];
-  for (const std::string& key : kwargs.keys()) {
-    names.push_back(key);
-  }
-  children.insert(children.end(), kwargs.children.begin(), kwargs.children.end());
-  program.in_spec = TreeSpec::tuple({TreeSpec::tuple({}), TreeSpec::dict(names, std::move(children))});
-}
-
 // ── What export.json says ──
 
 // The size at the sample; where that is not known, the smallest that the range allows.
@@ -219,6 +191,34 @@ class Describer {
 };
 
 }  // namespace
+
+void name_positional_arguments(ExportedProgram& program) {
+  const bool is_call = program.in_spec.children.size() == 2 && program.in_spec.children[1].type == "builtins.dict";
+  ensure(is_call, "the program's in_spec is no call: (arguments, keyword arguments)");
+  const std::vector<const InputSpec*> leaves = user_leaves(program);
+  ensure(program.in_spec.leaf_count() == leaves.size(), "in_spec has {} leaves, the signature {} user inputs",
+         program.in_spec.leaf_count(), leaves.size());
+  const TreeSpec args = program.in_spec.children[0];
+  if (args.children.empty()) {
+    return;
+  }
+  std::vector<std::string> names;
+  std::vector<TreeSpec> children;
+  size_t leaf = 0;
+  for (const TreeSpec& argument : args.children) {
+    const size_t count = argument.leaf_count();
+    names.push_back(count == 0 ? "argument_" + std::to_string(names.size())
+                               : argument_name(argument, leaves[leaf]->name));
+    children.push_back(argument);
+    leaf += count;
+  }
+  const TreeSpec& kwargs = program.in_spec.children[1];
+  for (const std::string& key : kwargs.keys()) {
+    names.push_back(key);
+  }
+  children.insert(children.end(), kwargs.children.begin(), kwargs.children.end());
+  program.in_spec = TreeSpec::tuple({TreeSpec::tuple({}), TreeSpec::dict(names, std::move(children))});
+}
 
 TracedModel traced_model(std::shared_ptr<ExportedProgram> program) {
   name_positional_arguments(*program);

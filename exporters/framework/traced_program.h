@@ -6,9 +6,12 @@
 
 namespace exporters {
 
+/// Makes positional arguments keyword arguments, by the names that they have in the graph: exports are called by name.
+/// Throws Error when the program's signature and in_spec disagree.
+void name_positional_arguments(ExportedProgram& program);
+
 /// A program that was traced elsewhere, such as a .pt2 of Python, as something to export: with what export.json says of
-/// it. Positional arguments become keyword arguments by the names that they have in the graph, since exports are called
-/// by name. Throws Error when the program's signature and in_spec disagree.
+/// it. Its arguments are named as above.
 TracedModel traced_model(std::shared_ptr<ExportedProgram> program);
 
 /// The names and sizes of a program's inputs and outputs, its conditions on sizes and its operators. Symbols show as
