@@ -10,10 +10,11 @@
 
 namespace exporters::onnx {
 
+constexpr int64_t kLowestOpset = 18;
 constexpr int64_t kDefaultOpset = 23;
 
 struct OnnxOptions {
-  int64_t opset = kDefaultOpset;  ///< 18 to 24
+  int64_t opset = kDefaultOpset;  ///< kLowestOpset to 24
   /// Names for symbolic axes that have no user Dim: input path → axis → name ("batch", "sequence").
   std::map<std::string, std::map<int64_t, std::string>> axis_names;
   /// Goes into the model's producer version.

@@ -6,14 +6,18 @@
 #include "exporters/onnx/convert.h"
 #include "exporters/onnx/emit/reader.h"
 #include "exporters/onnx/emit/writer.h"
+#include "exporters/onnx/ir_fixes.h"
+#include "exporters/onnx/stages.h"
 #include "exporters/passes/cse.h"
 #include "exporters/passes/dead_code.h"
+#include "exporters/passes/fixes.h"
 #include "exporters/passes/functionalize.h"
 #include "exporters/passes/training_mode.h"
 #include "exporters/support/error.h"
 #include "exporters/support/version.h"
 
 #include <algorithm>
+#include <mutex>
 
 namespace exporters::onnx {
 
@@ -37,10 +41,10 @@ std::map<std::string, std::map<int64_t, std::string>> axis_names(const AxisLabel
   return names;
 }
 
-void make_functional(ExportedProgram& program, bool optimize) {
+void functional_form(ExportedProgram& program, const OnnxConfig& config) {
   functionalize(program);
   eliminate_dead_code(*program.graph);
-  if (optimize) {
+  if (config.optimize) {
     merge_common_subexpressions(*program.graph);
     eliminate_dead_code(*program.graph);
   }
@@ -84,6 +88,11 @@ void OnnxConfig::validate() const {
   }
 }
 
+const MakeFunctional& make_functional() {
+  static const MakeFunctional point("exporters.onnx.make_functional", functional_form);
+  return point;
+}
+
 OnnxModel OnnxProgram::model() const { return model_ ? *model_ : read_model(file_); }
 
 ExportedComponent OnnxExporter::export_traced(TracedModel traced, ExportConfig& config) const {
@@ -93,14 +102,17 @@ ExportedComponent OnnxExporter::export_traced(TracedModel traced, ExportConfig& 
   refuse_training_mode(program);
   ExportedComponent component;
   component.metadata = std::move(traced.metadata);
-  make_functional(program, onnx_config->optimize);
+  apply_fx_node_fixes("onnx", program);
+  make_functional()(program, *onnx_config);
   component.metadata.out_constants = constant_outputs(program);
 
   OnnxOptions options;
   options.opset = onnx_config->opset_version.value_or(kDefaultOpset);
   options.axis_names = axis_names(traced.axis_labels);
   options.producer_version = std::string(version());
-  component.program = std::make_shared<OnnxProgram>(to_onnx(program, options));
+  OnnxModel converted = to_onnx(program, options);
+  apply_ir_fixes(converted);
+  component.program = std::make_shared<OnnxProgram>(std::move(converted));
   return component;
 }
 
@@ -196,6 +208,20 @@ PyTree OnnxComponentRunner::run(const NamedInputs& inputs) {
   return PyTree::unflatten(out_spec_, std::move(leaves));
 }
 
-void register_onnx_backend() { register_backend<OnnxExporter, OnnxComponentRunner>(); }
+std::vector<Stage> OnnxExporter::stages() const {
+  return {torch_patches_stage(), onnx_patches_stage(), node_fixes_stage(), translations_stage(), ir_fixes_stage()};
+}
+
+void register_onnx_backend() {
+  register_backend<OnnxExporter, OnnxComponentRunner>();
+  static std::once_flag stages;  // a patch that is registered twice is applied twice
+  std::call_once(stages, [] {
+    make_functional();
+    register_torch_patches();
+    register_onnx_patches();
+    register_node_fixes();
+    register_ir_fixes();
+  });
+}
 
 }  // namespace exporters::onnx

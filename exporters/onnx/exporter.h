@@ -53,6 +53,7 @@ class OnnxExporter : public DynamoExporter {
   std::vector<std::string> program_files(const std::string& file) const override { return {file, file + ".data"}; }
   ExportedComponent open_program(const std::filesystem::path& file) const override;
   ProgramDescription describe_program(const BackendProgram& program) const override;
+  std::vector<Stage> stages() const override;
 };
 
 /// Runs a component with ONNX Runtime. Inputs are bound by their dotted paths.
@@ -69,7 +70,7 @@ class OnnxComponentRunner : public ModelRunner {
   std::vector<std::pair<size_t, PyTree::Leaf>> out_constants_;
 };
 
-/// Registers the format "onnx". Called once by a program that uses it.
+/// Registers the format "onnx" and what its stages consist of. A second call registers the format anew, the stages not.
 void register_onnx_backend();
 
 }  // namespace exporters::onnx

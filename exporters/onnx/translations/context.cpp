@@ -126,7 +126,7 @@ OnnxValues TranslationContext::emit_many(std::string_view op, const OnnxValues& 
                                          size_t outputs) {
   std::string key = node_key(op, inputs, attrs, outputs);
   const auto known = emitted_.find(key);
-  if (known != emitted_.end()) {
+  if (known != emitted_.end() && !op.starts_with("Random")) {  // two draws are two
     return known->second;
   }
   OnnxNode node;
@@ -147,7 +147,7 @@ OnnxValues TranslationContext::emit_many(std::string_view op, const OnnxValues& 
     producers_[results.back().name] = graph_.nodes.size();
   }
   graph_.nodes.push_back(std::move(node));
-  emitted_.emplace(std::move(key), results);
+  emitted_.insert_or_assign(std::move(key), results);
   return results;
 }
 
@@ -211,6 +211,9 @@ OnnxValue TranslationContext::constant(const at::Tensor& tensor) {
   }
   entry.name = unique_name(fmt::format("constant/{}_{}", type_name(entry.dtype), constants_.size()));
   const OnnxValue value{entry.name, tensor.scalar_type()};
+  if (tensor.scalar_type() == c10::kLong && bytes.size() <= kInlineBytes) {
+    constant_tensors_.emplace(entry.name, tensor);
+  }
   if (tensor.scalar_type() == c10::kLong && tensor.dim() <= 1) {
     const auto* numbers = reinterpret_cast<const int64_t*>(bytes.data());
     constant_ints_[entry.name] = std::vector<int64_t>(numbers, numbers + tensor.numel());
@@ -245,6 +248,11 @@ OnnxValue TranslationContext::constant(const std::vector<int64_t>& values) {
 std::optional<std::vector<int64_t>> TranslationContext::constant_ints(const OnnxValue& value) const {
   const auto found = constant_ints_.find(value.name);
   return found == constant_ints_.end() ? std::nullopt : std::optional(found->second);
+}
+
+at::Tensor TranslationContext::constant_tensor(const OnnxValue& value) const {
+  const auto found = constant_tensors_.find(value.name);
+  return found == constant_tensors_.end() ? at::Tensor() : found->second;
 }
 
 // ── Types ──
@@ -286,6 +294,9 @@ OnnxValue TranslationContext::add_initializer(std::string name, const StateTenso
     entry.data = state.tensor;
   }
   OnnxValue value{entry.name, state.tensor.scalar_type()};
+  if (value.dtype == c10::kLong && std::holds_alternative<InlineBytes>(entry.data)) {
+    constant_tensors_.emplace(entry.name, state.tensor);
+  }
   graph_.initializers.push_back(std::move(entry));
   return value;
 }

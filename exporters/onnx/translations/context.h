@@ -70,6 +70,8 @@ class TranslationContext {
   OnnxValue constant(const at::Tensor& tensor);
   /// The numbers of a 1-d int64 constant, or of a 0-d one; nothing for other values.
   std::optional<std::vector<int64_t>> constant_ints(const OnnxValue& value) const;
+  /// A small int64 constant or parameter of any rank; undefined for other values.
+  at::Tensor constant_tensor(const OnnxValue& value) const;
 
   // ── Types ──
   OnnxValue cast(const OnnxValue& value, c10::ScalarType dtype);
@@ -163,6 +165,7 @@ class TranslationContext {
   std::unordered_map<std::string, size_t> producers_;     // value → index of its node
   std::unordered_map<std::string, OnnxValue> constants_;  // dtype, dims, bytes → initializer
   std::unordered_map<std::string, std::vector<int64_t>> constant_ints_;
+  std::unordered_map<std::string, at::Tensor> constant_tensors_;
   std::unordered_map<std::string, Sizes> sizes_;
   std::unordered_map<std::string, Reshaped> reshaped_;
   std::unordered_map<std::string, Transposed> transposed_;

@@ -1,6 +1,9 @@
 // Reading by index or mask.
 #include "exporters/onnx/translations/table.h"
 
+#include <ATen/ops/broadcast_tensors.h>
+#include <ATen/ops/stack.h>
+
 #include <algorithm>
 
 namespace exporters::onnx {
@@ -86,8 +89,23 @@ std::vector<AxisIndex> axis_indices(Context& context, const OpCall& call) {
   return result;
 }
 
+// What `stacked` gives, where all indices are known; else undefined.
+at::Tensor stacked_constants(Context& context, const std::vector<AxisIndex>& indices) {
+  std::vector<at::Tensor> known;
+  for (const AxisIndex& index : indices) {
+    known.push_back(context.constant_tensor(index.index));
+    if (!known.back().defined()) {
+      return {};
+    }
+  }
+  return at::stack(at::broadcast_tensors(known), -1);
+}
+
 // The indices broadcast against each other, one beside the other along a last axis.
 OnnxValue stacked(Context& context, const std::vector<AxisIndex>& indices) {
+  if (const at::Tensor known = stacked_constants(context, indices); known.defined()) {
+    return context.constant(known);
+  }
   OnnxValue sum = indices.front().index;
   for (size_t i = 1; i < indices.size(); ++i) {
     sum = context.emit("Add", {sum, indices[i].index});

@@ -7,10 +7,15 @@
 namespace exporters::onnx {
 namespace {
 
+struct Version {
+  const OnnxTranslation* function = nullptr;
+  TranslationNotes notes;
+};
+
 struct Table {
   std::mutex mutex;
   // op → opset → function; the list keeps replaced functions alive for those who hold a pointer.
-  std::map<std::string, std::map<int64_t, const OnnxTranslation*>, std::less<>> entries;
+  std::map<std::string, std::map<int64_t, Version>, std::less<>> entries;
   std::list<OnnxTranslation> functions;
 
   Table() {
@@ -18,15 +23,15 @@ struct Table {
          {elementwise_translations(), activation_translations(), comparison_translations(), reduce_translations(),
           view_translations(), join_translations(), linear_translations(), norm_translations(),
           attention_translations(), index_translations(), scatter_translations(), factory_translations(),
-          sort_translations(), conv_translations(), sym_translations()}) {
+          random_translations(), sort_translations(), conv_translations(), sym_translations()}) {
       for (const OnnxTranslationEntry& entry : family) {
-        add(entry.op, entry.opset, entry.function);
+        add(entry.op, entry.opset, entry.function, {});
       }
     }
   }
 
-  void add(std::string_view op, int64_t opset, OnnxTranslation function) {
-    entries[std::string(op)][opset] = &functions.emplace_back(std::move(function));
+  void add(std::string_view op, int64_t opset, OnnxTranslation function, TranslationNotes notes) {
+    entries[std::string(op)][opset] = {&functions.emplace_back(std::move(function)), std::move(notes)};
   }
 
   const OnnxTranslation* find(std::string_view op, int64_t opset) const {
@@ -35,7 +40,7 @@ struct Table {
       return nullptr;
     }
     const auto above = versions->second.upper_bound(opset);
-    return above == versions->second.begin() ? nullptr : std::prev(above)->second;
+    return above == versions->second.begin() ? nullptr : std::prev(above)->second.function;
   }
 };
 
@@ -46,9 +51,10 @@ Table& table() {
 
 }  // namespace
 
-void register_onnx_translation(std::string_view op, int64_t opset, OnnxTranslation translation) {
+void register_onnx_translation(std::string_view op, int64_t opset, OnnxTranslation translation,
+                               TranslationNotes notes) {
   const std::lock_guard lock(table().mutex);
-  table().add(op, opset, std::move(translation));
+  table().add(op, opset, std::move(translation), std::move(notes));
 }
 
 const OnnxTranslation* find_onnx_translation(std::string_view target, int64_t opset) {
@@ -64,8 +70,8 @@ std::vector<OnnxTranslationInfo> onnx_translation_table() {
   const std::lock_guard lock(table().mutex);
   std::vector<OnnxTranslationInfo> all;
   for (const auto& [op, versions] : table().entries) {
-    for (const auto& [opset, function] : versions) {
-      all.push_back({op, opset});
+    for (const auto& [opset, version] : versions) {
+      all.push_back({op, opset, version.notes});
     }
   }
   return all;

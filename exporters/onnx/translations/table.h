@@ -47,12 +47,20 @@ std::span<const OnnxTranslationEntry> attention_translations();
 std::span<const OnnxTranslationEntry> index_translations();
 std::span<const OnnxTranslationEntry> scatter_translations();
 std::span<const OnnxTranslationEntry> factory_translations();
+std::span<const OnnxTranslationEntry> random_translations();
 std::span<const OnnxTranslationEntry> sort_translations();
 std::span<const OnnxTranslationEntry> conv_translations();
 std::span<const OnnxTranslationEntry> sym_translations();
 
+/// Why a translation is more than the plain one; for listings.
+struct TranslationNotes {
+  std::string reason = {};
+  std::string link = {};  ///< the upstream issue, where there is one
+};
+
 /// Adds a translation, or puts another in place of the one there is. Thread-safe; counts for conversions from then on.
-void register_onnx_translation(std::string_view op, int64_t opset, OnnxTranslation translation);
+void register_onnx_translation(std::string_view op, int64_t opset, OnnxTranslation translation,
+                               TranslationNotes notes = {});
 
 /// The translation of an op at an opset, or null. The pointer stays valid.
 const OnnxTranslation* find_onnx_translation(std::string_view target, int64_t opset);
@@ -61,6 +69,7 @@ const OnnxTranslation* find_onnx_translation(std::string_view target, int64_t op
 struct OnnxTranslationInfo {
   std::string op;
   int64_t opset;
+  TranslationNotes notes;
 };
 std::vector<OnnxTranslationInfo> onnx_translation_table();
 

@@ -1,0 +1,74 @@
+#include "exporters/onnx/ir_fixes.h"
+
+#include "exporters/patching/effects.h"
+#include "exporters/support/error.h"
+
+#include <algorithm>
+#include <mutex>
+
+namespace exporters::onnx {
+namespace {
+
+struct Registry {
+  std::mutex mutex;
+  std::vector<OnnxIrFixEntry> entries;
+};
+
+Registry& registry() {
+  static Registry instance;
+  return instance;
+}
+
+// The graph, then those inside it. Our writer's own graphs: their depth is what translations make.
+void for_each_graph(OnnxGraph& graph, const std::function<void(OnnxGraph&)>& visit) {
+  visit(graph);
+  for (OnnxNode& node : graph.nodes) {
+    for (OnnxAttribute& attribute : node.attributes) {
+      if (const auto* inner = std::get_if<std::shared_ptr<OnnxGraph>>(&attribute.data)) {
+        for_each_graph(**inner, visit);
+      } else if (const auto* several = std::get_if<std::vector<std::shared_ptr<OnnxGraph>>>(&attribute.data)) {
+        for (const auto& each : *several) {
+          for_each_graph(*each, visit);
+        }
+      }
+    }
+  }
+}
+
+// Nodes are named "encoder/layer/0/Gather_1": module path, then the node's own name.
+EffectPlace place_of(const std::string& node) {
+  const size_t slash = node.rfind('/');
+  std::string path = slash == std::string::npos ? std::string() : node.substr(0, slash);
+  std::replace(path.begin(), path.end(), '/', '.');
+  return {node, std::move(path)};
+}
+
+}  // namespace
+
+void register_onnx_ir_fix(OnnxIrFix fix, FixNotes notes) {
+  ensure(!notes.name.empty(), "an ONNX IR fix has no name");
+  ensure(!notes.reason.empty(), "the ONNX IR fix '{}' gives no reason", notes.name);
+  const std::lock_guard lock(registry().mutex);
+  registry().entries.push_back({std::move(fix), std::move(notes)});
+}
+
+std::vector<OnnxIrFixEntry> ir_fixes() {
+  const std::lock_guard lock(registry().mutex);
+  return registry().entries;
+}
+
+void apply_ir_fixes(OnnxModel& model) {
+  for (const OnnxIrFixEntry& entry : ir_fixes()) {
+    for_each_graph(model.graph, [&](OnnxGraph& graph) {
+      try {
+        for (const std::string& node : entry.fix(graph)) {
+          record_effect("IR fix", "onnx", entry.notes.name, place_of(node));
+        }
+      } catch (const Error& error) {
+        throw error.with_context("the ONNX IR fix '" + entry.notes.name + "'");
+      }
+    });
+  }
+}
+
+}  // namespace exporters::onnx

@@ -1,0 +1,194 @@
+// ── Stage 5: IR fixes ──
+//
+// A list of rewrites that run over the finished ONNX graph and the graphs inside its nodes: `ir_fixes`. To extend:
+// register_onnx_ir_fix(fix, {.name, .reason, .link}).
+
+#include "exporters/onnx/ir_fixes.h"
+#include "exporters/onnx/stages.h"
+
+#include <algorithm>
+#include <cstring>
+#include <iterator>
+#include <optional>
+#include <unordered_map>
+
+namespace exporters::onnx {
+namespace {
+
+using Names = std::vector<std::string>;
+
+Names fix_ir_topk_sorted(OnnxGraph& graph) {
+  Names changed;
+  for (OnnxNode& node : graph.nodes) {
+    for (OnnxAttribute& attribute : node.attributes) {
+      const auto* value = std::get_if<int64_t>(&attribute.data);
+      if (node.op_type == "TopK" && attribute.name == "sorted" && value != nullptr && *value == 0) {
+        attribute.data = int64_t{1};
+        changed.push_back(node.name);
+      }
+    }
+  }
+  return changed;
+}
+
+// ── GatherND ──
+
+using Dims = std::vector<OnnxDim>;
+
+const OnnxTensor* find_initializer(const OnnxGraph& graph, const std::string& name) {
+  const auto found = std::find_if(graph.initializers.begin(), graph.initializers.end(),
+                                  [&](const OnnxTensor& tensor) { return tensor.name == name; });
+  return found == graph.initializers.end() ? nullptr : &*found;
+}
+
+// The numbers of an int64 initializer whose bytes are in the model; empty for others.
+std::vector<int64_t> integers_of(const OnnxTensor* tensor) {
+  const auto* inline_bytes = tensor == nullptr ? nullptr : std::get_if<InlineBytes>(&tensor->data);
+  if (inline_bytes == nullptr || tensor->dtype != OnnxType::kInt64) {
+    return {};
+  }
+  std::vector<int64_t> values(inline_bytes->bytes.size() / sizeof(int64_t));
+  std::memcpy(values.data(), inline_bytes->bytes.data(), values.size() * sizeof(int64_t));
+  return values;
+}
+
+// What the graph states of its values' sizes, followed through transposes.
+std::unordered_map<std::string, Dims> known_dims(const OnnxGraph& graph) {
+  std::unordered_map<std::string, Dims> known;
+  for (const auto* infos : {&graph.inputs, &graph.value_info}) {
+    for (const OnnxValueInfo& info : *infos) {
+      if (info.dims) {
+        known[info.name] = *info.dims;
+      }
+    }
+  }
+  for (const OnnxTensor& tensor : graph.initializers) {
+    known[tensor.name] = Dims(tensor.dims.begin(), tensor.dims.end());
+  }
+  for (const OnnxNode& node : graph.nodes) {
+    const OnnxAttribute* perm = node.op_type == "Transpose" ? node.attribute("perm") : nullptr;
+    const auto source = node.inputs.empty() ? known.end() : known.find(node.inputs[0]);
+    if (perm == nullptr || source == known.end()) {
+      continue;
+    }
+    Dims dims;
+    for (const int64_t axis : std::get<std::vector<int64_t>>(perm->data)) {
+      dims.push_back(source->second.at(static_cast<size_t>(axis)));
+    }
+    known[node.outputs[0]] = std::move(dims);
+  }
+  return known;
+}
+
+// The places that rows of `depth` indices have in data whose first `depth` axes are one; nothing when an axis behind
+// the first is of unknown size, or an index lies outside.
+std::optional<std::vector<int64_t>> flat_places(const std::vector<int64_t>& indices, const Dims& dims, size_t depth) {
+  std::vector<int64_t> places;
+  for (size_t row = 0; row < indices.size(); row += depth) {
+    int64_t place = 0;
+    for (size_t axis = 0; axis < depth; ++axis) {
+      const auto* size = std::get_if<int64_t>(&dims[axis]);
+      int64_t index = indices[row + axis];
+      if (size != nullptr && index < 0) {
+        index += *size;
+      }
+      if (index < 0 || (size == nullptr ? axis > 0 : index >= *size)) {
+        return std::nullopt;
+      }
+      place = place * (size == nullptr ? 1 : *size) + index;
+    }
+    places.push_back(place);
+  }
+  return places;
+}
+
+// [-1, sizes of the axes behind the indexed ones]; nothing where they are not all known.
+std::optional<std::vector<int64_t>> flat_shape(const Dims& dims, size_t depth) {
+  std::vector<int64_t> shape = {-1};
+  for (size_t axis = depth; axis < dims.size(); ++axis) {
+    const auto* size = std::get_if<int64_t>(&dims[axis]);
+    if (size == nullptr || *size <= 0) {
+      return std::nullopt;
+    }
+    shape.push_back(*size);
+  }
+  return shape;
+}
+
+OnnxTensor int64_tensor(std::string name, std::vector<int64_t> dims, const std::vector<int64_t>& values) {
+  std::string bytes(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(int64_t));
+  return {std::move(name), OnnxType::kInt64, std::move(dims), InlineBytes{std::move(bytes)}};
+}
+
+// GatherND of `node` as Reshape and Gather; empty when something that it takes is not known.
+std::vector<OnnxNode> flat_gather(OnnxGraph& graph, const OnnxNode& node,
+                                  const std::unordered_map<std::string, Dims>& known) {
+  const OnnxAttribute* batch_dims = node.attribute("batch_dims");
+  const OnnxTensor* indices = find_initializer(graph, node.inputs.at(1));
+  const std::vector<int64_t> values = integers_of(indices);
+  const auto data = known.find(node.inputs[0]);
+  if ((batch_dims != nullptr && std::get<int64_t>(batch_dims->data) != 0) || values.empty() || data == known.end()) {
+    return {};
+  }
+  const auto depth = static_cast<size_t>(indices->dims.back());
+  if (depth > data->second.size()) {
+    return {};
+  }
+  const auto places = flat_places(values, data->second, depth);
+  const auto shape = flat_shape(data->second, depth);
+  if (!places || !shape) {
+    return {};
+  }
+  const std::vector<int64_t> rows(indices->dims.begin(), indices->dims.end() - 1);
+  graph.initializers.push_back(int64_tensor(node.name + ".places", rows, *places));
+  graph.initializers.push_back(int64_tensor(node.name + ".shape", {static_cast<int64_t>(shape->size())}, *shape));
+  OnnxNode reshape{node.name + ".flat",   "Reshape", "", {node.inputs[0], node.name + ".shape"},
+                   {node.name + ".flat"}, {}};
+  OnnxNode gather{node.name, "Gather", "", {node.name + ".flat", node.name + ".places"}, node.outputs, {}};
+  return {std::move(reshape), std::move(gather)};
+}
+
+Names fix_ir_gather_nd(OnnxGraph& graph) {
+  Names changed;
+  const auto known = known_dims(graph);
+  std::vector<OnnxNode> nodes;
+  for (OnnxNode& node : graph.nodes) {
+    std::vector<OnnxNode> flat = node.op_type == "GatherND" ? flat_gather(graph, node, known) : std::vector<OnnxNode>();
+    if (flat.empty()) {
+      nodes.push_back(std::move(node));
+      continue;
+    }
+    changed.push_back(node.name);
+    std::move(flat.begin(), flat.end(), std::back_inserter(nodes));
+  }
+  graph.nodes = std::move(nodes);
+  return changed;
+}
+
+}  // namespace
+
+void register_ir_fixes() {
+  register_onnx_ir_fix(
+      fix_ir_topk_sorted,
+      {"fix_ir_topk_sorted",
+       "With sorted=0 the order of TopK's results is whatever the provider gives, so that two providers "
+       "disagree; sorted results are right in either case."});
+  register_onnx_ir_fix(
+      fix_ir_gather_nd,
+      {"fix_ir_gather_nd", "GatherND at constant indices is one Gather of the flat tensor, which more providers run."});
+}
+
+Stage ir_fixes_stage() {
+  Stage stage = {
+      5,
+      "IR fixes",
+      "Rewrites of the finished ONNX model, run in this order over its graph and the graphs inside its nodes.",
+      "`register_onnx_ir_fix(fix, {name, reason, link})`; see docs/adding_a_fix.md.",
+      {}};
+  for (const OnnxIrFixEntry& entry : ir_fixes()) {
+    stage.entries.push_back({"IR fix", entry.notes.name, {}, entry.notes.reason, entry.notes.link});
+  }
+  return stage;
+}
+
+}  // namespace exporters::onnx

@@ -1,0 +1,36 @@
+#pragma once
+
+#include "exporters/framework/exported_model.h"
+#include "exporters/onnx/exporter.h"
+#include "tests/onnx/harness.h"
+
+#include <functional>
+#include <optional>
+#include <vector>
+
+namespace exporters::onnx::testing {
+
+/// A forward exported by OnnxExporter, all stages included: saved, read back and run in ONNX Runtime.
+class Exported {
+ public:
+  /// Inputs are "x0", "x1", …; every axis is dynamic.
+  Exported(Forward forward, const Tensors& samples, std::optional<int64_t> opset = std::nullopt);
+
+  /// What ONNX Runtime gives; any sizes.
+  Tensors run(const Tensors& inputs) const;
+  /// Runs it on each of the inputs and compares with the forward: dtypes, shapes and values.
+  void expect_as_eager(const std::vector<Tensors>& inputs, Tolerance tolerance = {}) const;
+
+  const OnnxModel& model() const { return model_; }
+  const std::vector<Effect>& effects() const { return effects_; }
+  /// How often a patch or fix took effect.
+  uint64_t count(std::string_view name) const;
+
+ private:
+  Forward forward_;
+  OnnxModel model_;
+  std::vector<Effect> effects_;
+  std::shared_ptr<const ExportedModel> loaded_;
+};
+
+}  // namespace exporters::onnx::testing
