@@ -1,4 +1,5 @@
 #include "cli/commands.h"
+#include "cli/effects.h"
 #include "cli/table.h"
 
 #include "exporters/framework/dynamic_shapes.h"
@@ -33,6 +34,7 @@ struct Options {
   bool is_static = false;
   bool evaluation = false;
   bool json = false;
+  bool explain = false;
   std::string batch;
   std::string sequence;
   std::vector<std::string> sample;
@@ -88,7 +90,7 @@ std::vector<FileSize> files_of(const exporters::ExportedModel& model, const fs::
   return files;
 }
 
-void print(const exporters::ExportedModel& model, const fs::path& folder, double seconds, bool json) {
+void print(const exporters::ExportedModel& model, const fs::path& folder, double seconds, bool json, bool explain) {
   const exporters::HfExporter& exporter = exporters::exporter_for(model.export_format());
   const std::vector<FileSize> files = files_of(model, folder);
   if (json) {
@@ -96,6 +98,11 @@ void print(const exporters::ExportedModel& model, const fs::path& folder, double
         {"format", model.export_format()}, {"folder", folder.string()}, {"seconds", seconds}};
     for (const FileSize& file : files) {
       document["files"][file.name] = file.bytes;
+    }
+    for (const auto& [name, component] : model.components()) {
+      if (explain) {
+        document["effects"][name] = effects_json(component.effects);
+      }
     }
     std::cout << document.dump(2) << "\n";
     return;
@@ -117,8 +124,13 @@ void print(const exporters::ExportedModel& model, const fs::path& folder, double
     sizes.push_back({file.name, bytes_text(file.bytes)});
   }
   std::cout << table({"", "name", "dtype", "shape"}, values) << conditions_text(conditions) << "\n"
-            << table({"file", "size"}, sizes)
-            << fmt::format("\nExported to {} in {:.2f} s.\n", folder.string(), seconds);
+            << table({"file", "size"}, sizes);
+  for (const auto& [name, component] : model.components()) {
+    if (explain) {
+      std::cout << "\n" << name << ": " << effects_text(component.effects);
+    }
+  }
+  std::cout << fmt::format("\nExported to {} in {:.2f} s.\n", folder.string(), seconds);
 }
 
 void run(const Options& options) {
@@ -129,7 +141,7 @@ void run(const Options& options) {
   const fs::path folder = fs::weakly_canonical(options.output);
   model.save_pretrained(folder);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-  print(model, folder, seconds.count(), options.json);
+  print(model, folder, seconds.count(), options.json, options.explain);
 }
 
 }  // namespace
@@ -159,6 +171,7 @@ void add_export_command(CLI::App& app) {
   command->add_option("--set", options->set, "Field of the export config, for example opset_version=20");
   command->add_flag("--eval", options->evaluation,
                     "Switch a .pt2 that was traced in training mode to evaluation, instead of refusing it");
+  command->add_flag("--explain", options->explain, "Show which patches and fixes took effect, how often and where");
   command->add_flag("--json", options->json, "Print the result as JSON");
   command->callback([options] { run(*options); });
 }

@@ -78,6 +78,7 @@ int main(int argc, char** argv) {
   hfx::add_run_command(app);
   hfx::add_inspect_command(app);
   hfx::add_models_command(app);
+  hfx::add_stages_command(app);
   try {
     require_current_folder();
     exporters::register_dynamo_backend();

@@ -214,6 +214,7 @@ TEST_F(Running, JsonIsTheWholeOutputOfEveryCommand) {
       {"inspect", exported_ / "model.onnx", "--json"},
       {"inspect", tiny(), "--json"},
       {"models", "--json"},
+      {"stages", "onnx", "--json"},
       {"--version", "--json"},
   };
   for (const auto& command : commands) {
@@ -237,7 +238,7 @@ TEST(Help, ListsTheOptionsOfTheContract) {
   const std::map<std::string, std::vector<std::string>> options = {
       {"export",
        {"SOURCE", "--to", "-o", "--task", "--static", "--batch", "--sequence", "--sample", "--forward", "--set",
-        "--dtype", "--json"}},
+        "--dtype", "--explain", "--json"}},
       {"run", {"TARGET", "--inputs", "--forward", "-o", "--json"}},
       {"inspect", {"TARGET", "--json"}},
       {"models", {"--json"}},

@@ -54,13 +54,43 @@ TEST(Docs, EveryExampleDoesWhatThePageSays) {
 
 TEST(Docs, EveryOptionIsOnThePage) {
   const std::string page = testing::read_text("docs/cli.md");
-  for (const char* command : {"export", "run", "inspect", "models"}) {
+  for (const char* command : {"export", "run", "inspect", "models", "stages"}) {
     const std::string help = testing::hfx({command, "--help"}).out;
     const std::regex option("--[a-z]+");
     for (auto it = std::sregex_iterator(help.begin(), help.end(), option); it != std::sregex_iterator(); ++it) {
       EXPECT_NE(page.find(it->str()), std::string::npos) << command << " " << it->str();
     }
   }
+}
+
+TEST(Docs, ThePageOfStagesIsWhatHfxPrints) {
+  const auto printed = testing::hfx({"stages", "onnx", "--markdown"});
+  ASSERT_EQ(printed.code, 0) << printed.err;
+  EXPECT_EQ(testing::read_text("docs/stages_onnx.md"), printed.out)
+      << "Run: hfx stages onnx --markdown > docs/stages_onnx.md";
+}
+
+// The C++ in a page, each block by itself.
+std::vector<std::string> cpp_blocks(const std::string& page) {
+  static const std::string kOpen = "```cpp\n";
+  std::vector<std::string> blocks;
+  for (size_t at = page.find(kOpen); at != std::string::npos; at = page.find(kOpen, at)) {
+    at += kOpen.size();
+    blocks.push_back(page.substr(at, page.find("```", at) - at));
+  }
+  return blocks;
+}
+
+TEST(Docs, ExamplesInCppAreThoseOfATest) {
+  const std::string tested = testing::read_text("tests/onnx/extending_test.cpp");
+  size_t count = 0;
+  for (const char* page : {"docs/adding_a_patch.md", "docs/adding_a_fix.md", "docs/adding_a_translation.md"}) {
+    for (const std::string& block : cpp_blocks(testing::read_text(page))) {
+      EXPECT_NE(tested.find(block), std::string::npos) << page << ":\n" << block;
+      ++count;
+    }
+  }
+  EXPECT_EQ(count, 6u);
 }
 
 }  // namespace
