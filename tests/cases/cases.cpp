@@ -175,15 +175,6 @@ std::string onnx_error(const Case& example, const Tensors& inputs) {
   return error_of([&] { run_onnx(runner, inputs); });
 }
 
-std::string error_of(const std::function<void()>& run) {
-  try {
-    run();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
 std::vector<std::string> static_axes(const ExportedProgram& program) {
   std::vector<std::string> result;
   for (const Specialization& axis : program.specializations) {

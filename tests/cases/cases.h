@@ -3,6 +3,7 @@
 #include "exporters/graph/exported_program.h"
 #include "exporters/onnx/emit/model.h"
 #include "exporters/symbolic/dim.h"
+#include "tests/support/error_of.h"
 
 #include <ATen/core/Tensor.h>
 
@@ -42,8 +43,7 @@ void expect_as_eager(const Case& example);
 /// What the program says when it is run on `inputs` by the interpreter and by ONNX Runtime; "no error" if nothing.
 std::string interpreter_error(const Case& example, const Tensors& inputs);
 std::string onnx_error(const Case& example, const Tensors& inputs);
-/// The message of the Error that `run` throws.
-std::string error_of(const std::function<void()>& run);
+using testing::error_of;
 
 /// "x0 axis 1 = 4", in order: the axes that the trace made static.
 std::vector<std::string> static_axes(const ExportedProgram& program);

@@ -184,5 +184,32 @@ TEST(Sorting, ValuesOfTopkAndSortWithTies) {
                    .others = {{at::randint(3, {1, 9}).to(at::kFloat)}, {at::randint(3, {4, 2}).to(at::kFloat)}}});
 }
 
+// ── Values whose leading axis is symbolic ──
+
+Case column_write(int64_t batch) {
+  const auto sample = [](int64_t n) { return Tensors{at::randn({n, 5}), at::randn({n, 2}), at::randn({n, 5})}; };
+  return {.forward =
+              [](const Tensors& x) {
+                at::Tensor y = copy(x[0]);
+                y.index_put_({Slice(), at::tensor({1, 3})}, x[1]);
+                at::Tensor z = copy(x[0]);
+                z.index_put_({Slice(), Slice()}, x[2]);
+                return Tensors{y, z};
+              },
+          .sample = sample(batch),
+          .others = {sample(1), sample(2), sample(4)}};
+}
+
+TEST(IndexedColumns, ABatchOfAnySizeTakesValuesOfItsOwn) {
+  expect_as_eager(column_write(3));
+  EXPECT_THAT(traced(column_write(3)).guards, ::testing::IsEmpty());
+}
+
+// Only the axis that meets the two fixed columns is static.
+TEST(IndexedColumns, ASampleOfOneStaysDynamic) {
+  expect_as_eager(column_write(1));
+  EXPECT_THAT(static_axes(traced(column_write(1))), ::testing::ElementsAre("x1 axis 1 = 2"));
+}
+
 }  // namespace
 }  // namespace exporters::cases

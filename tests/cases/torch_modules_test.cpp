@@ -1,14 +1,12 @@
 // Modules of libtorch itself.
 #include "tests/cases/cases.h"
+#include "tests/support/normalized_net.h"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/randn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/nn/modules/activation.h>
-#include <torch/nn/modules/batchnorm.h>
-#include <torch/nn/modules/dropout.h>
-#include <torch/nn/modules/linear.h>
 #include <torch/nn/modules/transformercoder.h>
 
 namespace exporters::cases {
@@ -76,22 +74,9 @@ TEST(TorchModules, MultiheadAttentionWithItsWeights) {
 
 // ── Batch statistics ──
 
-struct Net : nn::Module {
-  nn::Linear fc{4, 4};
-  nn::BatchNorm1d norm{4};
-  nn::Dropout dropout{0.5};
-
-  Net() {
-    register_module("fc", fc);
-    register_module("norm", norm);
-    register_module("dropout", dropout);
-  }
-  at::Tensor forward(const at::Tensor& x) { return dropout(norm(fc(x))); }
-};
-
 TEST(TrainingMode, AnEvaluatedModuleExportsWithRunningStatistics) {
   const at::NoGradGuard no_grad;
-  const auto net = std::make_shared<Net>();
+  const auto net = std::make_shared<testing::NormalizedNet>();
   net->norm->running_mean.fill_(0.5);
   net->norm->running_var.fill_(4);
   net->eval();

@@ -1,20 +1,9 @@
 #pragma once
 
-#include "exporters/support/error.h"
-
-#include <functional>
-#include <string>
+#include "tests/support/error_of.h"
 
 namespace exporters {
 
-/// The message of the Error that `run` throws, "no error" if none.
-inline std::string error_of(const std::function<void()>& run) {
-  try {
-    run();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
+using testing::error_of;
 
 }  // namespace exporters

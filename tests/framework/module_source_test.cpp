@@ -1,49 +1,36 @@
 // A libtorch module as something to export.
 #include "exporters/framework/module_source.h"
 
-#include "tests/framework/error_of.h"
+#include "tests/support/error_of.h"
+#include "tests/support/normalized_net.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/randn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <torch/nn/modules/batchnorm.h>
-#include <torch/nn/modules/dropout.h>
-#include <torch/nn/modules/linear.h>
 
 namespace exporters {
 namespace {
 
 namespace nn = torch::nn;
 using ::testing::AllOf;
+using testing::error_of;
 using ::testing::HasSubstr;
+using testing::NormalizedNet;
 using ::testing::Not;
 
 // ── Training mode ──
 
-struct Net : nn::Module {
-  nn::Linear fc{4, 4};
-  nn::BatchNorm1d norm{4};
-  nn::Dropout dropout{0.5};
-
-  Net() {
-    register_module("fc", fc);
-    register_module("norm", norm);
-    register_module("dropout", dropout);
-  }
-  at::Tensor forward(const at::Tensor& x) { return dropout(norm(fc(x))); }
-};
-
 TEST(TrainingMode, IsRefusedWithTheNamesOfTheModules) {
-  const auto net = std::make_shared<Net>();
+  const auto net = std::make_shared<NormalizedNet>();
 
-  EXPECT_THAT(error_of([&] { export_source(net, &Net::forward); }),
+  EXPECT_THAT(error_of([&] { export_source(net, &NormalizedNet::forward); }),
               AllOf(HasSubstr("'norm' (BatchNorm1dImpl)"), HasSubstr("'dropout' (DropoutImpl)"), HasSubstr("eval()")));
 }
 
 TEST(TrainingMode, OfASingleDropoutIsRefused) {
-  const auto net = std::make_shared<Net>();
+  const auto net = std::make_shared<NormalizedNet>();
   net->eval();
   net->dropout->train();
 
@@ -51,7 +38,7 @@ TEST(TrainingMode, OfASingleDropoutIsRefused) {
 }
 
 TEST(TrainingMode, OfASingleBatchNormIsRefused) {
-  const auto net = std::make_shared<Net>();
+  const auto net = std::make_shared<NormalizedNet>();
   net->eval();
   net->norm->train();
 

@@ -1,8 +1,8 @@
 #include "exporters/weights/npz.h"
 
-#include "exporters/support/error.h"
 #include "exporters/support/json.h"
 #include "exporters/weights/zip_archive.h"
+#include "tests/support/error_of.h"
 #include "tests/support/temporary_folder.h"
 
 #include <ATen/ops/view_as_real.h>
@@ -15,6 +15,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::ElementsAre;
+using testing::error_of;
 using ::testing::HasSubstr;
 using testing::read_text;
 using testing::TemporaryFolder;
@@ -26,16 +27,6 @@ std::vector<double> values(const at::Tensor& tensor) {
   at::Tensor real = tensor.is_complex() ? at::view_as_real(tensor) : tensor;
   at::Tensor flat = real.to(at::kDouble).flatten();
   return {flat.const_data_ptr<double>(), flat.const_data_ptr<double>() + flat.numel()};
-}
-
-template <typename F>
-std::string error_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 // What NumPy wrote, value by value: all dtypes, both byte orders, both axis orders, stored and deflated.
