@@ -1,8 +1,8 @@
 #include "exporters/models/config.h"
 
-#include "exporters/models/near.h"
 #include "exporters/support/error.h"
 #include "exporters/support/json.h"
+#include "exporters/support/near.h"
 #include "exporters/support/quote.h"
 
 #include <nlohmann/json.hpp>

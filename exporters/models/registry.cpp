@@ -2,8 +2,8 @@
 
 #include "exporters/models/bert.h"
 #include "exporters/models/decoder_families.h"
-#include "exporters/models/near.h"
 #include "exporters/support/error.h"
+#include "exporters/support/near.h"
 
 #include <algorithm>
 #include <vector>

@@ -2,6 +2,8 @@
 
 #include "exporters/support/quote.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cctype>
 
@@ -81,6 +83,12 @@ std::string did_you_mean(std::string_view name, std::span<const std::string> can
     text += (i == 0 ? "" : i + 1 == names.size() ? " or " : ", ") + quote(names[i]);
   }
   return text + "?";
+}
+
+std::string suggest(std::string_view name, std::span<const std::string_view> known) {
+  const std::vector<std::string> candidates(known.begin(), known.end());
+  std::string hint = did_you_mean(name, candidates);
+  return hint.empty() ? fmt::format("Known are: {}.", fmt::join(known, ", ")) : hint;
 }
 
 }  // namespace exporters

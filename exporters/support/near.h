@@ -15,4 +15,8 @@ std::vector<std::string> near_misses(std::string_view name, std::span<const std:
 /// "Did you mean 'input_ids'?" or, for several, "Did you mean 'a', 'b' or 'c'?"; empty when nothing is near.
 std::string did_you_mean(std::string_view name, std::span<const std::string> candidates);
 
+/// The hint for an unknown name where all known ones are few enough to show: did_you_mean, or "Known are: a, b, c."
+/// when nothing is near.
+std::string suggest(std::string_view name, std::span<const std::string_view> known);
+
 }  // namespace exporters

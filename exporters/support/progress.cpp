@@ -27,9 +27,7 @@ std::string rate_text(double per_second, Progress::Unit unit) {
   if (unit == Progress::Unit::kItems) {
     return fmt::format("{:.3g}/s", per_second);
   }
-  constexpr double kMebi = 1024.0 * 1024.0;
-  return per_second < 1024 * kMebi ? fmt::format("{:.0f} MiB/s", per_second / kMebi)
-                                   : fmt::format("{:.1f} GiB/s", per_second / kMebi / 1024);
+  return short_bytes_text(static_cast<uint64_t>(per_second)) + "/s";
 }
 
 }  // namespace

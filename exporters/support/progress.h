@@ -7,7 +7,7 @@
 
 namespace exporters {
 
-/// A line on the terminal for work that takes more than a second: "Writing weights  42%  1.8 GiB/s". Nothing is
+/// A line on the terminal for work that takes more than a second: "Writing weights  42%  1.8 GB/s". Nothing is
 /// written if stderr is no terminal, or the work is over before. The line goes away with the object.
 class Progress {
  public:

@@ -34,18 +34,22 @@ std::string printable(std::string_view text) {
 std::string shape_text(const std::vector<int64_t>& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
 
 std::string bytes_text(uint64_t nbytes) {
-  constexpr std::array kUnits{"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-  std::string text = fmt::format("{} bytes", nbytes);
-  if (nbytes < 10'000) {
-    return text;
+  const std::string text = fmt::format("{} bytes", nbytes);
+  return nbytes < 10'000 ? text : fmt::format("{} ({})", text, short_bytes_text(nbytes));
+}
+
+std::string short_bytes_text(uint64_t nbytes) {
+  constexpr std::array kUnits{"kB", "MB", "GB", "TB", "PB", "EB"};
+  if (nbytes < 1000) {
+    return fmt::format("{} B", nbytes);
   }
-  double amount = static_cast<double>(nbytes) / 1024;
+  double amount = static_cast<double>(nbytes) / 1000;
   size_t unit = 0;
-  while (amount >= 1024 && unit + 1 < kUnits.size()) {
-    amount /= 1024;
+  while (amount >= 1000 && unit + 1 < kUnits.size()) {
+    amount /= 1000;
     ++unit;
   }
-  return fmt::format("{} ({:.1f} {})", text, amount, kUnits[unit]);
+  return fmt::format("{:.1f} {}", amount, kUnits[unit]);
 }
 
 }  // namespace exporters

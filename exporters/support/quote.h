@@ -17,7 +17,9 @@ std::string printable(std::string_view text);
 /// "[3, 4]"
 std::string shape_text(const std::vector<int64_t>& shape);
 
-/// "1234 bytes (1.2 KiB)"; without the second part below 10,000 bytes.
+/// "1234567 bytes (1.2 MB)", for messages; without the second part below 10,000 bytes.
 std::string bytes_text(uint64_t nbytes);
+/// "1.2 MB", "412 B", for tables: decimal units.
+std::string short_bytes_text(uint64_t nbytes);
 
 }  // namespace exporters

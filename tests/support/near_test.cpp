@@ -33,6 +33,12 @@ TEST(NearTest, SeveralAreJoined) {
   EXPECT_EQ(did_you_mean("w", names), "Did you mean 'w1', 'w2' or 'w3'?");
 }
 
+TEST(NearTest, SuggestListsAllWhereNothingIsNear) {
+  const std::vector<std::string_view> names = {"gelu", "relu"};
+  EXPECT_EQ(suggest("geul", names), "Did you mean 'gelu'?");
+  EXPECT_EQ(suggest("hyperbolic", names), "Known are: gelu, relu.");
+}
+
 TEST(NearTest, LongNamesCostNothing) {
   std::vector<std::string> names(1'000, std::string(1'000'000, 'a'));
   EXPECT_THAT(near_misses(std::string(1'000'000, 'a') + "b", names), IsEmpty());
@@ -46,9 +52,11 @@ TEST(QuoteTest, ControlCharactersAreEscapedAndLongTextCut) {
 }
 
 TEST(QuoteTest, BytesAreCountedAndRounded) {
+  EXPECT_EQ(short_bytes_text(999), "999 B");
+  EXPECT_EQ(short_bytes_text(90'868'376), "90.9 MB");
   EXPECT_EQ(bytes_text(9'999), "9999 bytes");
-  EXPECT_EQ(bytes_text(40'000'000'000), "40000000000 bytes (37.3 GiB)");
-  EXPECT_EQ(bytes_text(UINT64_MAX), "18446744073709551615 bytes (16.0 EiB)");
+  EXPECT_EQ(bytes_text(40'000'000'000), "40000000000 bytes (40.0 GB)");
+  EXPECT_EQ(bytes_text(UINT64_MAX), "18446744073709551615 bytes (18.4 EB)");
   EXPECT_EQ(shape_text({2, 0, 3}), "[2, 0, 3]");
   EXPECT_EQ(shape_text({}), "[]");
 }

@@ -120,7 +120,7 @@ TEST(SafetensorsDamageTest, AHeaderAboveTheLimitIsNotReadEvenIfItIsThere) {
   TemporaryFolder folder;
   write_text(folder / "long.safetensors", safetensors_text("{}", "", 100'000'001));
   std::filesystem::resize_file(folder / "long.safetensors", 200'000'000);
-  EXPECT_THAT(error_of(folder / "long.safetensors"), HasSubstr("the limit is 100000000 bytes (95.4 MiB)"));
+  EXPECT_THAT(error_of(folder / "long.safetensors"), HasSubstr("the limit is 100000000 bytes (100.0 MB)"));
 }
 
 TEST(SafetensorsDamageTest, OtherKindsOfFile) {

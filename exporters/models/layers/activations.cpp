@@ -1,8 +1,8 @@
 #include "exporters/models/layers/activations.h"
 
-#include "exporters/models/near.h"
 #include "exporters/models/operators.h"
 #include "exporters/support/error.h"
+#include "exporters/support/near.h"
 
 #include <ATen/ops/clamp.h>
 #include <ATen/ops/erf.h>

@@ -1,9 +1,9 @@
 #include "exporters/models/layers/rotary.h"
 
-#include "exporters/models/near.h"
 #include "exporters/models/operators.h"
 #include "exporters/support/error.h"
 #include "exporters/support/json.h"
+#include "exporters/support/near.h"
 #include "exporters/support/quote.h"
 
 #include <ATen/ops/arange.h>
