@@ -5,6 +5,7 @@
 #include "exporters/framework/registry.h"
 #include "exporters/framework/target.h"
 #include "exporters/framework/traced_program.h"
+#include "exporters/models/loading.h"
 #include "exporters/passes/training_mode.h"
 #include "exporters/support/error.h"
 #include "exporters/support/log.h"
@@ -92,7 +93,7 @@ ExportedModel export_checkpoint(const HfExporter& exporter, const ExportRequest&
   models::LoadOptions options;
   options.task = request.task;
   options.dtype = request.dtype;
-  const std::shared_ptr<const models::PreTrainedModel> model = models::load(request.source, options);
+  const std::shared_ptr<const models::PreTrainedModel> model = models::load_for_export(request.source, options);
   models::ForwardArgs flags;
   for (const auto& [name, value] : request.flags) {
     flags.set(name, value);

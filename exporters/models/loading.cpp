@@ -1,5 +1,6 @@
 #include "exporters/models/loading.h"
 
+#include "exporters/graph/deferred_tensor.h"
 #include "exporters/models/registry.h"
 #include "exporters/support/error.h"
 #include "exporters/support/log.h"
@@ -60,13 +61,13 @@ StateLoader::StateLoader(PreTrainedModel& model, const Checkpoint& checkpoint)
   });
 }
 
-void StateLoader::run(std::optional<c10::ScalarType> dtype) {
+void StateLoader::run(std::optional<c10::ScalarType> dtype, bool defer) {
   dtype_ = dtype.value_or(stored_dtype());
   match_keys();
   pair_tied_weights();
   check_missing();
   check_shapes();
-  fill();
+  fill(defer);
   tie();
   make_buffers();
   report();
@@ -184,16 +185,17 @@ void StateLoader::check_shapes() const {
   }
 }
 
-void StateLoader::fill() {
+void StateLoader::fill(bool defer) {
   for (const auto& [name, key] : stored_) {
-    StateTensor stored = checkpoint_.load(key);
-    if (stored.tensor.scalar_type() == dtype_) {
-      *wanted_.at(name)->tensor = std::move(stored.tensor);
-      if (stored.source) {
-        model_.sources_.emplace(name, *std::move(stored.source));
-      }
+    const CheckpointEntry& entry = *checkpoint_.find(key);
+    at::Tensor& tensor = *wanted_.at(name)->tensor;
+    if (entry.tensor->dtype == dtype_) {
+      tensor = entry.file->tensor(*entry.tensor);
+      model_.sources_.emplace(name, entry.file->source(*entry.tensor));
+    } else if (defer) {
+      tensor = defer_conversion(entry.file->source(*entry.tensor), entry.tensor->dtype, entry.tensor->shape, dtype_);
     } else {
-      *wanted_.at(name)->tensor = stored.tensor.to(dtype_);
+      tensor = entry.file->tensor(*entry.tensor).to(dtype_);
     }
   }
 }
@@ -229,15 +231,27 @@ void StateLoader::report() {
   model_.report_ = std::move(report_);
 }
 
-std::unique_ptr<PreTrainedModel> load(const std::filesystem::path& folder, const LoadOptions& options) {
+namespace {
+
+std::unique_ptr<PreTrainedModel> load(const std::filesystem::path& folder, const LoadOptions& options, bool defer) {
   const ModelConfig config = ModelConfig::load(folder);
   std::unique_ptr<PreTrainedModel> model = find(config, options.task, options.architecture).make(config);
   const Checkpoint checkpoint = Checkpoint::open(folder);
-  StateLoader(*model, checkpoint).run(options.dtype ? options.dtype : config.dtype());
+  StateLoader(*model, checkpoint).run(options.dtype ? options.dtype : config.dtype(), defer);
   if (options.attention) {
     model->set_attention(*options.attention);
   }
   return model;
+}
+
+}  // namespace
+
+std::unique_ptr<PreTrainedModel> load(const std::filesystem::path& folder, const LoadOptions& options) {
+  return load(folder, options, /*defer=*/false);
+}
+
+std::unique_ptr<PreTrainedModel> load_for_export(const std::filesystem::path& folder, const LoadOptions& options) {
+  return load(folder, options, /*defer=*/true);
 }
 
 }  // namespace exporters::models

@@ -18,8 +18,9 @@ class StateLoader {
  public:
   StateLoader(PreTrainedModel& model, const Checkpoint& checkpoint);
   /// @param dtype of every parameter; by default that of the first floating tensor stored, by name.
+  /// @param defer whether parameters of another dtype stay unconverted (load_for_export).
   /// Throws Error as load() says.
-  void run(std::optional<c10::ScalarType> dtype);
+  void run(std::optional<c10::ScalarType> dtype, bool defer = false);
 
  private:
   c10::ScalarType stored_dtype() const;
@@ -30,7 +31,7 @@ class StateLoader {
   bool is_same(const std::string& a, const std::string& b) const;
   void check_missing() const;
   void check_shapes() const;
-  void fill();
+  void fill(bool defer);
   void tie();
   void make_buffers();
   void report();
@@ -45,5 +46,9 @@ class StateLoader {
   std::map<std::string, std::string> tied_;    // parameter → the parameter it is
   LoadReport report_;
 };
+
+/// As load(), but parameters whose dtype changes get no data (graph/deferred_tensor.h): for exports, whose writers
+/// convert.
+std::unique_ptr<PreTrainedModel> load_for_export(const std::filesystem::path& folder, const LoadOptions& options = {});
 
 }  // namespace exporters::models

@@ -1,32 +1,17 @@
 #include "exporters/onnx/emit/external_data.h"
 
-#include "exporters/onnx/emit/file_io.h"
+#include "exporters/graph/deferred_tensor.h"
 #include "exporters/support/error.h"
+#include "exporters/support/file_copy.h"
 
 #include <algorithm>
 #include <map>
-#include <tuple>
 
 namespace exporters::onnx {
 namespace {
 
 constexpr uint64_t kBlock = 4096;          // what file systems share, and what mmap maps
 constexpr uint64_t kTensorAlignment = 64;  // a cache line
-
-void collect_pending(OnnxGraph& graph, std::vector<OnnxTensor*>& pending) {
-  for (OnnxTensor& tensor : graph.initializers) {
-    if (std::holds_alternative<WeightSource>(tensor.data) || std::holds_alternative<at::Tensor>(tensor.data)) {
-      pending.push_back(&tensor);
-    }
-  }
-  for (OnnxNode& node : graph.nodes) {
-    for (OnnxAttribute& attribute : node.attributes) {
-      if (auto* body = std::get_if<std::shared_ptr<OnnxGraph>>(&attribute.data)) {
-        collect_pending(**body, pending);
-      }
-    }
-  }
-}
 
 uint64_t checked_size(const OnnxTensor& tensor, uint64_t nbytes) {
   const std::optional<uint64_t> expected = tensor.expected_bytes();
@@ -58,7 +43,7 @@ class Layout {
   }
 
   void place_memory(const std::vector<OnnxTensor*>& pending) {
-    std::map<std::tuple<const void*, uint64_t>, uint64_t> placed;  // bytes → offset
+    std::map<std::pair<const void*, uint64_t>, uint64_t> placed;  // bytes → offset
     for (OnnxTensor* tensor : pending) {
       const auto* source = std::get_if<at::Tensor>(&tensor->data);
       if (source == nullptr) {
@@ -66,7 +51,9 @@ class Layout {
       }
       const at::Tensor bytes = source->contiguous().cpu();
       const uint64_t nbytes = checked_size(*tensor, bytes.nbytes());
-      const auto [position, fresh] = placed.try_emplace({bytes.const_data_ptr(), nbytes}, 0);
+      const DeferredConversion* conversion = deferred_conversion(bytes);
+      const void* identity = conversion != nullptr ? conversion : bytes.const_data_ptr();
+      const auto [position, fresh] = placed.try_emplace({identity, nbytes}, 0);
       if (fresh) {
         position->second = (data_.size + kTensorAlignment - 1) / kTensorAlignment * kTensorAlignment;
         add_piece(bytes, position->second, nbytes);
@@ -125,32 +112,38 @@ class Layout {
   ExternalData data_;
 };
 
+void write_tensor(const at::Tensor& tensor, AtomicFile& file) {
+  if (deferred_conversion(tensor) != nullptr) {
+    write_deferred(tensor, {.write = [&](std::span<const std::byte> bytes) { file.write(bytes); },
+                            .write_zeros = [&](uint64_t nbytes) { file.reserve(nbytes); }});
+  } else {
+    file.write(std::span(static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes()));
+  }
+}
+
 }  // namespace
 
 ExternalData lay_out_external_data(OnnxGraph& graph, const std::string& location) {
   std::vector<OnnxTensor*> pending;
-  collect_pending(graph, pending);
+  for_each_tensor(graph, [&](OnnxTensor& tensor) {
+    if (std::holds_alternative<WeightSource>(tensor.data) || std::holds_alternative<at::Tensor>(tensor.data)) {
+      pending.push_back(&tensor);
+    }
+  });
   Layout layout(location);
   layout.place_files(pending);
   layout.place_memory(pending);
   return std::move(layout).result();
 }
 
-void write_external_data(const ExternalData& data, const std::filesystem::path& path) {
-  const File file = File::create(path);
-  file.resize(data.size);
-  std::map<std::string, File> sources;
+void write_external_data(const ExternalData& data, AtomicFile& file) {
   for (const ExternalData::Piece& piece : data.pieces) {
-    if (const auto* tensor = std::get_if<at::Tensor>(&piece.source)) {
-      file.write_at(tensor->const_data_ptr(), piece.nbytes, piece.offset);
-      continue;
+    file.reserve(piece.offset - file.size());
+    if (const auto* source = std::get_if<WeightSource>(&piece.source)) {
+      append_range(file, source->file, source->offset, piece.nbytes);
+    } else {
+      write_tensor(std::get<at::Tensor>(piece.source), file);
     }
-    const auto& source = std::get<WeightSource>(piece.source);
-    auto found = sources.find(source.file);
-    if (found == sources.end()) {
-      found = sources.emplace(source.file, File::open_for_reading(source.file)).first;
-    }
-    copy_range(found->second, source.offset, file, piece.offset, piece.nbytes);
   }
 }
 

@@ -1,17 +1,17 @@
 #pragma once
 
 #include "exporters/onnx/emit/model.h"
+#include "exporters/support/atomic_file.h"
 
 #include <cstdint>
-#include <filesystem>
 #include <string>
 #include <variant>
 #include <vector>
 
 namespace exporters::onnx {
 
-/// What an external data file is made of: pieces of other files and tensors in memory, each at its offset; what lies
-/// between them is a hole.
+/// What an external data file is made of: pieces of other files and tensors (in memory, or yet to be converted from a
+/// file), each at its offset; what lies between them is a hole.
 struct ExternalData {
   struct Piece {
     std::variant<WeightSource, at::Tensor> source;
@@ -29,8 +29,9 @@ struct ExternalData {
 /// Throws Error when a source's size is not dims × element size.
 ExternalData lay_out_external_data(OnnxGraph& graph, const std::string& location);
 
-/// Writes the file: pieces from files are copied without passing through user memory where the system can, holes of
-/// sparse sources stay holes. Throws Error when a source file is too short, and on I/O failures.
-void write_external_data(const ExternalData& data, const std::filesystem::path& path);
+/// Fills the empty `file`, and leaves the commit to the caller: pieces from files are copied without passing through
+/// user memory where the system can, holes of sparse sources stay holes. Throws Error when a source file is too short,
+/// and on I/O failures.
+void write_external_data(const ExternalData& data, AtomicFile& file);
 
 }  // namespace exporters::onnx

@@ -137,4 +137,40 @@ int64_t ir_version_for_opset(int64_t opset) {
               fmt::format("Use opset_version {} to {}.", kIrVersions.front().opset, kIrVersions.back().opset));
 }
 
+void for_each_tensor(const OnnxGraph& graph, const std::function<void(const OnnxTensor&)>& visit) {
+  std::for_each(graph.initializers.begin(), graph.initializers.end(), visit);
+  for (const OnnxNode& node : graph.nodes) {
+    for (const OnnxAttribute& attribute : node.attributes) {
+      if (const auto* tensor = std::get_if<OnnxTensor>(&attribute.data)) {
+        visit(*tensor);
+      } else if (const auto* body = std::get_if<std::shared_ptr<OnnxGraph>>(&attribute.data)) {
+        for_each_tensor(std::as_const(**body), visit);
+      } else if (const auto* bodies = std::get_if<std::vector<std::shared_ptr<OnnxGraph>>>(&attribute.data)) {
+        for (const auto& each : *bodies) {
+          for_each_tensor(std::as_const(*each), visit);
+        }
+      }
+    }
+  }
+}
+
+void for_each_tensor(OnnxGraph& graph, const std::function<void(OnnxTensor&)>& visit) {
+  std::for_each(graph.initializers.begin(), graph.initializers.end(), visit);
+  const auto visit_body = [&](std::shared_ptr<OnnxGraph>& body) {
+    body = std::make_shared<OnnxGraph>(*body);
+    for_each_tensor(*body, visit);
+  };
+  for (OnnxNode& node : graph.nodes) {
+    for (OnnxAttribute& attribute : node.attributes) {
+      if (auto* tensor = std::get_if<OnnxTensor>(&attribute.data)) {
+        visit(*tensor);
+      } else if (auto* body = std::get_if<std::shared_ptr<OnnxGraph>>(&attribute.data)) {
+        visit_body(*body);
+      } else if (auto* bodies = std::get_if<std::vector<std::shared_ptr<OnnxGraph>>>(&attribute.data)) {
+        std::for_each(bodies->begin(), bodies->end(), visit_body);
+      }
+    }
+  }
+}
+
 }  // namespace exporters::onnx

@@ -6,6 +6,7 @@
 #include <c10/core/ScalarType.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -123,6 +124,14 @@ struct OnnxGraph {
   std::vector<OnnxValueInfo> value_info;
 };
 
+/// Visits every tensor of a graph: initializers, tensors in attributes, and those of nested graphs.
+void for_each_tensor(const OnnxGraph& graph, const std::function<void(const OnnxTensor&)>& visit);
+/// The same, to change them. Copies of a graph share nested graphs, so these are copied first.
+void for_each_tensor(OnnxGraph& graph, const std::function<void(OnnxTensor&)>& visit);
+
+/// A model's metadata_props: keys are not always unique, and their order is kept.
+using OnnxMetadata = std::vector<std::pair<std::string, std::string>>;
+
 /// An ONNX model as this library writes and reads it.
 struct OnnxModel {
   int64_t ir_version = 0;
@@ -130,7 +139,7 @@ struct OnnxModel {
   std::string producer_name;
   std::string producer_version;
   OnnxGraph graph;
-  std::vector<std::pair<std::string, std::string>> metadata;
+  OnnxMetadata metadata;
   std::vector<std::string> functions;  ///< "domain::name" of model-local functions; read only
 
   std::optional<int64_t> opset(std::string_view domain = "") const;

@@ -1,15 +1,12 @@
 #include "exporters/onnx/emit/reader.h"
 
-#include "exporters/onnx/emit/file_io.h"
 #include "exporters/support/error.h"
+#include "exporters/support/mapped_file.h"
 
-#include <sys/mman.h>
 #include <protozero/pbf_reader.hpp>
 
 #include <algorithm>
 #include <charconv>
-#include <cstring>
-#include <functional>
 #include <map>
 
 namespace exporters::onnx {
@@ -21,45 +18,29 @@ using protozero::pbf_wire_type;
 constexpr int kMaxDepth = 32;                  // of nested graphs
 constexpr uint64_t kMaxElements = 20'000'000;  // messages, names and numbers in all: no real graph comes near
 
+/// What to do with one field of a message.
+template <typename Take>
+struct Field {
+  uint32_t number;
+  Take take;
+};
+template <typename Take>
+Field(uint32_t, Take) -> Field<Take>;
+
+// Field numbers are those of onnx.proto. `take` gets the reader at the field; fields without one are read over.
+template <typename... Takes>
+void read_fields(pbf_reader in, const Field<Takes>&... fields) {
+  while (in.next()) {
+    const bool known = ((in.tag() == fields.number && (fields.take(in), true)) || ...);
+    if (!known) {
+      in.skip();
+    }
+  }
+}
+
 class Parser {
  public:
   explicit Parser(const ReadOptions& options) : options_(options) {}
-
-  OnnxModel model(pbf_reader in) {
-    OnnxModel model;
-    bool has_graph = false;
-    while (in.next()) {
-      switch (in.tag()) {
-        case 1:
-          model.ir_version = integer(in);
-          break;
-        case 2:
-          model.producer_name = text(in);
-          break;
-        case 3:
-          model.producer_version = text(in);
-          break;
-        case 7:
-          model.graph = graph(message(in), 0);
-          has_graph = true;
-          break;
-        case 8:
-          model.opsets.push_back(opset(message(in)));
-          break;
-        case 14:
-          model.metadata.push_back(string_pair(message(in)));
-          break;
-        case 25:
-          model.functions.push_back(function_name(message(in)));
-          break;
-        default:
-          in.skip();
-      }
-    }
-    ensure(has_graph, "the message holds no graph");
-    ensure(model.ir_version > 0, "the message holds no IR version");
-    return model;
-  }
 
  private:
   void count() { ensure(++elements_ <= kMaxElements, "the message has more than {} parts", kMaxElements); }
@@ -84,82 +65,99 @@ class Parser {
     count();
     return in.get_int64();
   }
-  // Repeated scalars come packed or one by one.
-  void integers(pbf_reader& in, std::vector<int64_t>& values) {
-    if (in.wire_type() == pbf_wire_type::length_delimited) {
-      for (int64_t value : in.get_packed_int64()) {
-        count();
-        values.push_back(value);
-      }
-    } else {
-      values.push_back(integer(in));
-    }
-  }
   float real(pbf_reader& in) {
     expect(in, pbf_wire_type::fixed32);
     count();
     return in.get_float();
   }
-  void reals(pbf_reader& in, std::vector<float>& values) {
+  // Repeated scalars come packed or one by one.
+  template <typename Packed, typename One, typename Append>
+  void scalars(pbf_reader& in, Packed packed, pbf_wire_type single, One one, Append append) {
     if (in.wire_type() == pbf_wire_type::length_delimited) {
-      for (float value : in.get_packed_float()) {
-        count();
-        values.push_back(value);
+      for (const auto value : (in.*packed)()) {
+        append(value);
       }
     } else {
-      values.push_back(real(in));
+      expect(in, single);
+      append((in.*one)());
     }
   }
+  // Counted, since one byte of the message becomes eight.
+  template <typename Append>
+  void integers(pbf_reader& in, Append append) {
+    scalars(in, &pbf_reader::get_packed_int64, pbf_wire_type::varint, &pbf_reader::get_int64, [&](int64_t value) {
+      count();
+      append(value);
+    });
+  }
+  template <typename Append>
+  void floats(pbf_reader& in, Append append) {
+    scalars(in, &pbf_reader::get_packed_float, pbf_wire_type::fixed32, &pbf_reader::get_float, append);
+  }
+  template <typename Append>
+  void doubles(pbf_reader& in, Append append) {
+    scalars(in, &pbf_reader::get_packed_double, pbf_wire_type::fixed64, &pbf_reader::get_double, append);
+  }
 
+  // ── Where a field goes ──
+
+  auto to(std::string& target) {
+    return [this, &target](pbf_reader& in) { target = text(in); };
+  }
+  auto to(int64_t& target) {
+    return [this, &target](pbf_reader& in) { target = integer(in); };
+  }
+  auto to(OnnxType& target) {
+    return [this, &target](pbf_reader& in) { target = static_cast<OnnxType>(integer(in)); };
+  }
+  auto to(std::vector<std::string>& target) {
+    return [this, &target](pbf_reader& in) { target.push_back(text(in)); };
+  }
+  auto to(std::vector<int64_t>& target) {
+    return [this, &target](pbf_reader& in) { integers(in, [&](int64_t value) { target.push_back(value); }); };
+  }
+  auto to(std::vector<float>& target) {
+    return [this, &target](pbf_reader& in) { floats(in, [&](float value) { target.push_back(value); }); };
+  }
+
+  // ── Messages ──
+
+ public:
+  OnnxModel model(pbf_reader in) {
+    OnnxModel model;
+    bool has_graph = false;
+    read_fields(in, Field{1, to(model.ir_version)}, Field{2, to(model.producer_name)},
+                Field{3, to(model.producer_version)},
+                Field{7,
+                      [&](pbf_reader& field) {
+                        model.graph = graph(message(field), 0);
+                        has_graph = true;
+                      }},
+                Field{8, [&](pbf_reader& field) { model.opsets.push_back(opset(message(field))); }},
+                Field{14, [&](pbf_reader& field) { model.metadata.push_back(string_pair(message(field))); }},
+                Field{25, [&](pbf_reader& field) { model.functions.push_back(function_name(message(field))); }});
+    ensure(has_graph, "the message holds no graph");
+    ensure(model.ir_version > 0, "the message holds no IR version");
+    return model;
+  }
+
+ private:
   std::pair<std::string, std::string> string_pair(pbf_reader in) {
     std::pair<std::string, std::string> pair;
-    while (in.next()) {
-      switch (in.tag()) {
-        case 1:
-          pair.first = text(in);
-          break;
-        case 2:
-          pair.second = text(in);
-          break;
-        default:
-          in.skip();
-      }
-    }
+    read_fields(in, Field{1, to(pair.first)}, Field{2, to(pair.second)});
     return pair;
   }
 
   std::pair<std::string, int64_t> opset(pbf_reader in) {
     std::pair<std::string, int64_t> pair;
-    while (in.next()) {
-      switch (in.tag()) {
-        case 1:
-          pair.first = text(in);
-          break;
-        case 2:
-          pair.second = integer(in);
-          break;
-        default:
-          in.skip();
-      }
-    }
+    read_fields(in, Field{1, to(pair.first)}, Field{2, to(pair.second)});
     return pair;
   }
 
   std::string function_name(pbf_reader in) {
     std::string name;
     std::string domain;
-    while (in.next()) {
-      switch (in.tag()) {
-        case 1:
-          name = text(in);
-          break;
-        case 10:
-          domain = text(in);
-          break;
-        default:
-          in.skip();
-      }
-    }
+    read_fields(in, Field{1, to(name)}, Field{10, to(domain)});
     return domain + "::" + name;
   }
 
@@ -167,59 +165,22 @@ class Parser {
     ensure(depth < kMaxDepth, "graphs are nested deeper than {}", kMaxDepth);
     OnnxGraph graph;
     graph.name.clear();
-    while (in.next()) {
-      switch (in.tag()) {
-        case 1:
-          graph.nodes.push_back(node(message(in), depth));
-          break;
-        case 2:
-          graph.name = text(in);
-          break;
-        case 5:
-          graph.initializers.push_back(tensor(message(in)));
-          break;
-        case 11:
-          graph.inputs.push_back(value_info(message(in)));
-          break;
-        case 12:
-          graph.outputs.push_back(value_info(message(in)));
-          break;
-        case 13:
-          graph.value_info.push_back(value_info(message(in)));
-          break;
-        default:
-          in.skip();
-      }
-    }
+    const auto infos = [this](std::vector<OnnxValueInfo>& target) {
+      return [this, &target](pbf_reader& field) { target.push_back(value_info(message(field))); };
+    };
+    read_fields(in, Field{1, [&](pbf_reader& field) { graph.nodes.push_back(node(message(field), depth)); }},
+                Field{2, to(graph.name)},
+                Field{5, [&](pbf_reader& field) { graph.initializers.push_back(tensor(message(field))); }},
+                Field{11, infos(graph.inputs)}, Field{12, infos(graph.outputs)}, Field{13, infos(graph.value_info)});
     return graph;
   }
 
   OnnxNode node(pbf_reader in, int depth) {
     OnnxNode node;
-    while (in.next()) {
-      switch (in.tag()) {
-        case 1:
-          node.inputs.push_back(text(in));
-          break;
-        case 2:
-          node.outputs.push_back(text(in));
-          break;
-        case 3:
-          node.name = text(in);
-          break;
-        case 4:
-          node.op_type = text(in);
-          break;
-        case 5:
-          node.attributes.push_back(attribute(message(in), depth));
-          break;
-        case 7:
-          node.domain = text(in);
-          break;
-        default:
-          in.skip();
-      }
-    }
+    read_fields(in, Field{1, to(node.inputs)}, Field{2, to(node.outputs)}, Field{3, to(node.name)},
+                Field{4, to(node.op_type)},
+                Field{5, [&](pbf_reader& field) { node.attributes.push_back(attribute(message(field), depth)); }},
+                Field{7, to(node.domain)});
     return node;
   }
 
@@ -231,45 +192,16 @@ class Parser {
     std::vector<std::string> strings;
     std::vector<std::shared_ptr<OnnxGraph>> graphs;
     int64_t type = 0;
-    while (in.next()) {
-      switch (in.tag()) {
-        case 1:
-          attribute.name = text(in);
-          break;
-        case 2:
-          attribute.data = real(in);
-          break;
-        case 3:
-          attribute.data = integer(in);
-          break;
-        case 4:
-          attribute.data = text(in);
-          break;
-        case 5:
-          attribute.data = tensor(message(in));
-          break;
-        case 6:
-          attribute.data = std::make_shared<OnnxGraph>(graph(message(in), depth + 1));
-          break;
-        case 7:
-          reals(in, floats);
-          break;
-        case 8:
-          integers(in, ints);
-          break;
-        case 9:
-          strings.push_back(text(in));
-          break;
-        case 11:
-          graphs.push_back(std::make_shared<OnnxGraph>(graph(message(in), depth + 1)));
-          break;
-        case 20:
-          type = integer(in);
-          break;
-        default:
-          in.skip();
-      }
-    }
+    const auto subgraph = [&](pbf_reader& field) {
+      return std::make_shared<OnnxGraph>(graph(message(field), depth + 1));
+    };
+    read_fields(in, Field{1, to(attribute.name)}, Field{2, [&](pbf_reader& field) { attribute.data = real(field); }},
+                Field{3, [&](pbf_reader& field) { attribute.data = integer(field); }},
+                Field{4, [&](pbf_reader& field) { attribute.data = text(field); }},
+                Field{5, [&](pbf_reader& field) { attribute.data = tensor(message(field)); }},
+                Field{6, [&](pbf_reader& field) { attribute.data = subgraph(field); }}, Field{7, to(floats)},
+                Field{8, to(ints)}, Field{9, to(strings)},
+                Field{11, [&](pbf_reader& field) { graphs.push_back(subgraph(field)); }}, Field{20, to(type)});
     if (type == 6 || !floats.empty()) {
       attribute.data = std::move(floats);
     } else if (type == 7 || !ints.empty()) {
@@ -292,77 +224,24 @@ class Parser {
     InlineBytes typed;  // float_data and the like, as raw bytes
     std::optional<std::string_view> raw;
     std::vector<std::pair<std::string, std::string>> external;
-    bool is_external = false;
+    int64_t data_location = 0;
     std::vector<int64_t> int32_data;
-    while (in.next()) {
-      switch (in.tag()) {
-        case 1:
-          integers(in, tensor.dims);
-          break;
-        case 2:
-          tensor.dtype = static_cast<OnnxType>(integer(in));
-          break;
-        case 4:
-          append_fixed<float>(
-              in, typed, [](pbf_reader& r) { return r.get_packed_float(); }, pbf_wire_type::fixed32,
-              [](pbf_reader& r) { return r.get_float(); });
-          break;
-        case 5:
-          integers(in, int32_data);
-          break;
-        case 7:
-          append_integers(in, typed);
-          break;
-        case 8:
-          tensor.name = text(in);
-          break;
-        case 9:
-          raw = bytes(in);
-          break;
-        case 10:
-          append_fixed<double>(
-              in, typed, [](pbf_reader& r) { return r.get_packed_double(); }, pbf_wire_type::fixed64,
-              [](pbf_reader& r) { return r.get_double(); });
-          break;
-        case 11:
-          append_integers(in, typed);
-          break;
-        case 13:
-          external.push_back(string_pair(message(in)));
-          break;
-        case 14:
-          is_external = integer(in) == 1;
-          break;
-        default:
-          in.skip();
-      }
-    }
-    if (is_external) {
+    const auto append = [&](auto value) { typed.bytes.append(reinterpret_cast<const char*>(&value), sizeof value); };
+    const auto append_integers = [&](pbf_reader& field) { integers(field, append); };
+    read_fields(in, Field{1, to(tensor.dims)}, Field{2, to(tensor.dtype)},
+                Field{4, [&](pbf_reader& field) { floats(field, append); }}, Field{5, to(int32_data)},
+                Field{7, append_integers}, Field{8, to(tensor.name)},
+                Field{9, [&](pbf_reader& field) { raw = bytes(field); }},
+                Field{10, [&](pbf_reader& field) { doubles(field, append); }}, Field{11, append_integers},
+                Field{13, [&](pbf_reader& field) { external.push_back(string_pair(message(field))); }},
+                Field{14, to(data_location)});
+    if (data_location == 1) {
       tensor.data = stored(tensor, external);
     } else {
       append_narrow(tensor, int32_data, typed);
       set_inline(tensor, raw, std::move(typed));
     }
     return tensor;
-  }
-
-  template <typename T, typename GetPacked, typename GetOne>
-  void append_fixed(pbf_reader& in, InlineBytes& out, GetPacked get_packed, pbf_wire_type single, GetOne get_one) {
-    auto append = [&](T value) { out.bytes.append(reinterpret_cast<const char*>(&value), sizeof value); };
-    if (in.wire_type() == pbf_wire_type::length_delimited) {
-      for (T value : get_packed(in)) {
-        append(value);
-      }
-    } else {
-      expect(in, single);
-      append(get_one(in));
-    }
-  }
-
-  void append_integers(pbf_reader& in, InlineBytes& out) {
-    std::vector<int64_t> values;
-    integers(in, values);
-    out.bytes.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(int64_t));
   }
 
   // int32_data holds every type of up to 32 bits, one element a number.
@@ -408,87 +287,33 @@ class Parser {
 
   OnnxValueInfo value_info(pbf_reader in) {
     OnnxValueInfo info;
-    while (in.next()) {
-      switch (in.tag()) {
-        case 1:
-          info.name = text(in);
-          break;
-        case 2:
-          read_type(message(in), info);
-          break;
-        default:
-          in.skip();
-      }
-    }
+    read_fields(in, Field{1, to(info.name)}, Field{2, [&](pbf_reader& field) { read_type(message(field), info); }});
     return info;
   }
 
   void read_type(pbf_reader in, OnnxValueInfo& info) {
-    while (in.next()) {
-      if (in.tag() == 1) {
-        read_tensor_type(message(in), info);
-      } else {
-        in.skip();
-      }
-    }
+    read_fields(in, Field{1, [&](pbf_reader& field) { read_tensor_type(message(field), info); }});
   }
 
   void read_tensor_type(pbf_reader in, OnnxValueInfo& info) {
-    while (in.next()) {
-      switch (in.tag()) {
-        case 1:
-          info.dtype = static_cast<OnnxType>(integer(in));
-          break;
-        case 2:
-          info.dims = shape(message(in));
-          break;
-        default:
-          in.skip();
-      }
-    }
+    read_fields(in, Field{1, to(info.dtype)}, Field{2, [&](pbf_reader& field) { info.dims = shape(message(field)); }});
   }
 
   std::vector<OnnxDim> shape(pbf_reader in) {
     std::vector<OnnxDim> dims;
-    while (in.next()) {
-      if (in.tag() == 1) {
-        dims.push_back(dim(message(in)));
-      } else {
-        in.skip();
-      }
-    }
+    read_fields(in, Field{1, [&](pbf_reader& field) { dims.push_back(dim(message(field))); }});
     return dims;
   }
 
   OnnxDim dim(pbf_reader in) {
     OnnxDim dim;
-    while (in.next()) {
-      switch (in.tag()) {
-        case 1:
-          dim = integer(in);
-          break;
-        case 2:
-          dim = text(in);
-          break;
-        default:
-          in.skip();
-      }
-    }
+    read_fields(in, Field{1, [&](pbf_reader& field) { dim = integer(field); }},
+                Field{2, [&](pbf_reader& field) { dim = text(field); }});
     return dim;
   }
 
   const ReadOptions& options_;
   uint64_t elements_ = 0;
-};
-
-struct Mapping {
-  void* address = MAP_FAILED;
-  size_t size = 0;
-  ~Mapping() {
-    if (address != MAP_FAILED) {
-      munmap(address, size);
-    }
-  }
 };
 
 std::string hint_for(std::string_view bytes) {
@@ -545,28 +370,6 @@ void check_tensor(const OnnxTensor& tensor, const StoredBytes& stored, uint64_t 
   }
 }
 
-void for_each_stored(const OnnxGraph& graph, const std::function<void(const OnnxTensor&, const StoredBytes&)>& visit) {
-  auto visit_tensor = [&](const OnnxTensor& tensor) {
-    if (const auto* stored = std::get_if<StoredBytes>(&tensor.data)) {
-      visit(tensor, *stored);
-    }
-  };
-  std::for_each(graph.initializers.begin(), graph.initializers.end(), visit_tensor);
-  for (const OnnxNode& node : graph.nodes) {
-    for (const OnnxAttribute& attribute : node.attributes) {
-      if (const auto* tensor = std::get_if<OnnxTensor>(&attribute.data)) {
-        visit_tensor(*tensor);
-      } else if (const auto* body = std::get_if<std::shared_ptr<OnnxGraph>>(&attribute.data)) {
-        for_each_stored(**body, visit);
-      } else if (const auto* bodies = std::get_if<std::vector<std::shared_ptr<OnnxGraph>>>(&attribute.data)) {
-        for (const auto& one : *bodies) {
-          for_each_stored(*one, visit);
-        }
-      }
-    }
-  }
-}
-
 }  // namespace
 
 OnnxModel parse_model(std::string_view bytes, const ReadOptions& options) {
@@ -578,15 +381,11 @@ OnnxModel parse_model(std::string_view bytes, const ReadOptions& options) {
 }
 
 OnnxModel read_model(const std::filesystem::path& path, const ReadOptions& options) {
-  const File file = File::open_for_reading(path);
-  Mapping mapping;
-  mapping.size = file.size();
-  ensure(mapping.size > 0, "{} is empty", path.string());
-  ensure(mapping.size <= static_cast<uint64_t>(std::numeric_limits<int32_t>::max()),
-         "{} has {} bytes, more than the 2 GB of an ONNX message", path.string(), mapping.size);
-  mapping.address = mmap(nullptr, mapping.size, PROT_READ, MAP_PRIVATE, file.fd(), 0);
-  ensure(mapping.address != MAP_FAILED, "cannot map {}: {}", path.string(), std::strerror(errno));
-  const std::string_view bytes(static_cast<const char*>(mapping.address), mapping.size);
+  const std::shared_ptr<const MappedFile> file = MappedFile::open(path);
+  ensure(file->size() > 0, "{} is empty", path.string());
+  ensure(file->size() <= static_cast<uint64_t>(std::numeric_limits<int32_t>::max()),
+         "{} has {} bytes, more than the 2 GB of an ONNX message", path.string(), file->size());
+  const std::string_view bytes(reinterpret_cast<const char*>(file->bytes().data()), file->size());
   try {
     return parse_model(bytes, options);
   } catch (const Error& error) {
@@ -597,13 +396,26 @@ OnnxModel read_model(const std::filesystem::path& path, const ReadOptions& optio
 void check_external_data(const OnnxModel& model, const std::filesystem::path& folder) {
   const std::filesystem::path base = folder.empty() ? "." : folder;
   std::map<std::string, uint64_t> sizes;
-  for_each_stored(model.graph, [&](const OnnxTensor& tensor, const StoredBytes& stored) {
-    auto found = sizes.find(stored.location);
-    if (found == sizes.end()) {
-      const File file = File::open_for_reading(resolve_location(stored.location, tensor.name, base));
-      found = sizes.emplace(stored.location, file.size()).first;
+  for_each_tensor(model.graph, [&](const OnnxTensor& tensor) {
+    const auto* stored = std::get_if<StoredBytes>(&tensor.data);
+    if (stored == nullptr) {
+      return;
     }
-    check_tensor(tensor, stored, found->second);
+    auto found = sizes.find(stored->location);
+    if (found == sizes.end()) {
+      const auto file = MappedFile::open(resolve_location(stored->location, tensor.name, base));
+      found = sizes.emplace(stored->location, file->size()).first;
+    }
+    check_tensor(tensor, *stored, found->second);
+  });
+}
+
+void refer_to_external_data(OnnxModel& model, const std::filesystem::path& folder) {
+  for_each_tensor(model.graph, [&](OnnxTensor& tensor) {
+    if (const auto* stored = std::get_if<StoredBytes>(&tensor.data)) {
+      const std::filesystem::path file = std::filesystem::absolute(folder / stored->location);
+      tensor.data = WeightSource{file.string(), tensor.name, stored->offset, tensor.expected_bytes().value()};
+    }
   });
 }
 

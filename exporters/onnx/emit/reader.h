@@ -27,4 +27,8 @@ OnnxModel read_model(const std::filesystem::path& path, const ReadOptions& optio
 /// Throws Error that names the initializer, the file, and both sizes.
 void check_external_data(const OnnxModel& model, const std::filesystem::path& folder);
 
+/// Makes every tensor that is stored beside a model in `folder` a WeightSource, so that the model can be saved
+/// elsewhere. The data must have been checked.
+void refer_to_external_data(OnnxModel& model, const std::filesystem::path& folder);
+
 }  // namespace exporters::onnx

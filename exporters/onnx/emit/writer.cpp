@@ -1,13 +1,12 @@
 #include "exporters/onnx/emit/writer.h"
 
 #include "exporters/onnx/emit/external_data.h"
+#include "exporters/support/atomic_file.h"
 #include "exporters/support/error.h"
 
 #include <protozero/pbf_writer.hpp>
 
-#include <fstream>
 #include <limits>
-#include <system_error>
 
 namespace exporters::onnx {
 namespace {
@@ -201,19 +200,6 @@ void check_size(uint64_t bytes) {
   }
 }
 
-void write_file(const std::filesystem::path& path, const std::string& bytes) {
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  file.close();
-  ensure(!file.fail(), "cannot write {}", path.string());
-}
-
-void rename_file(const std::filesystem::path& from, const std::filesystem::path& to) {
-  std::error_code error;
-  std::filesystem::rename(from, to, error);
-  ensure(!error, "cannot rename {} to {}: {}", from.string(), to.string(), error.message());
-}
-
 }  // namespace
 
 std::string serialize(const OnnxModel& model) {
@@ -241,20 +227,12 @@ std::string serialize(const OnnxModel& model) {
 
 void save_model(OnnxModel model, const std::filesystem::path& path) {
   const std::filesystem::path data_path = path.string() + ".data";
-  const std::filesystem::path part = path.string() + ".part";
-  const std::filesystem::path data_part = data_path.string() + ".part";
-  try {
-    ExternalData external = lay_out_external_data(model.graph, data_path.filename().string());
-    write_external_data(external, data_part);
-    write_file(part, serialize(model));
-    rename_file(data_part, data_path);
-    rename_file(part, path);
-  } catch (...) {
-    std::error_code ignored;
-    std::filesystem::remove(part, ignored);
-    std::filesystem::remove(data_part, ignored);
-    throw;
-  }
+  AtomicFile data_file(data_path);
+  AtomicFile file(path);
+  write_external_data(lay_out_external_data(model.graph, data_path.filename().string()), data_file);
+  file.write(serialize(model));
+  data_file.commit();
+  file.commit();
 }
 
 }  // namespace exporters::onnx

@@ -1,5 +1,6 @@
 #include "exporters/onnx/translations/context.h"
 
+#include "exporters/graph/deferred_tensor.h"
 #include "exporters/support/error.h"
 
 #include <ATen/ops/scalar_tensor.h>
@@ -272,6 +273,13 @@ OnnxValue TranslationContext::cast(const OnnxValue& value, c10::ScalarType dtype
   return result;
 }
 
+void TranslationContext::require_not_empty(const Expr& size) {
+  const BoolExpr condition = ge(size, 1);
+  if (!at_least(size, 1) && std::find(requirements_.begin(), requirements_.end(), condition) == requirements_.end()) {
+    requirements_.push_back(condition);
+  }
+}
+
 // ── The torch side ──
 
 void TranslationContext::bind(const Value* value, OnnxValue result) {
@@ -287,7 +295,7 @@ OnnxValue TranslationContext::add_initializer(std::string name, const StateTenso
   entry.dtype = onnx_type(state.tensor.scalar_type());
   entry.dims = state.tensor.sizes().vec();
   if (state.tensor.nbytes() <= kInlineBytes) {
-    entry.data = InlineBytes{tensor_bytes(state.tensor)};
+    entry.data = InlineBytes{tensor_bytes(undeferred(state.tensor))};
   } else if (state.source) {
     entry.data = *state.source;
   } else {

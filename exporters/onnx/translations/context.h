@@ -90,6 +90,10 @@ class TranslationContext {
   /// Says that a tensor has these sizes, so that symbols can be read from it and its reshapes can be simplified.
   void declare_sizes(const OnnxValue& value, const Sizes& sizes);
   const Sizes* sizes_of(const OnnxValue& value) const;
+  /// Says that what was emitted holds only for sizes of at least one: the runtime refuses others. Such facts become
+  /// conditions of the model that are checked before each run.
+  void require_not_empty(const Expr& size);
+  const std::vector<BoolExpr>& requirements() const { return requirements_; }
   /// Says where an unbacked symbol's value is: an integer tensor of one element.
   void declare_symbol(Symbol symbol, const OnnxValue& scalar);
 
@@ -173,6 +177,7 @@ class TranslationContext {
   std::unordered_map<Symbol, OnnxValue> symbols_;
   std::unordered_map<Expr, OnnxValue> size_values_;
   std::unordered_map<const Value*, OnnxValue> values_;
+  std::vector<BoolExpr> requirements_;
 };
 
 }  // namespace exporters::onnx

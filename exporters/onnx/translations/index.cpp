@@ -1,8 +1,6 @@
 // Reading by index or mask.
+#include "exporters/onnx/translations/axis_indices.h"
 #include "exporters/onnx/translations/table.h"
-
-#include <ATen/ops/broadcast_tensors.h>
-#include <ATen/ops/stack.h>
 
 #include <algorithm>
 
@@ -56,101 +54,23 @@ OnnxValues aten_take_along_dim(Context& context, const OpCall& call) {
 
 // ── x[i, :, j, mask] ──
 
-// One int64 tensor for an axis.
-struct AxisIndex {
-  int64_t axis;
-  OnnxValue index;
-  int64_t rank;
-};
-
-// A bool mask of rank r stands for r axes and becomes r vectors of coordinates.
-std::vector<AxisIndex> axis_indices(Context& context, const OpCall& call) {
-  std::vector<AxisIndex> result;
-  const OnnxValues tensors = call.tensors("indices");
-  const auto metas = call.metas("indices");
-  int64_t axis = 0;
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    if (!tensors[i].present()) {
-      ++axis;
-      continue;
-    }
-    if (metas[i]->dtype != c10::kBool && metas[i]->dtype != c10::kByte) {
-      result.push_back({axis++, context.cast(tensors[i], c10::kLong), metas[i]->dim()});
-      continue;
-    }
-    const OnnxValue coordinates = context.emit("NonZero", {context.cast(tensors[i], c10::kBool)});
-    for (int64_t row = 0; row < metas[i]->dim(); ++row) {
-      result.push_back({axis++, context.emit("Gather", {coordinates, context.constant(row)}, {{"axis", 0}}), 1});
-    }
-    if (metas[i]->dim() == 0) {
-      call.refuse("a 0-d mask as an index is not supported");
-    }
-  }
-  return result;
-}
-
-// What `stacked` gives, where all indices are known; else undefined.
-at::Tensor stacked_constants(Context& context, const std::vector<AxisIndex>& indices) {
-  std::vector<at::Tensor> known;
-  for (const AxisIndex& index : indices) {
-    known.push_back(context.constant_tensor(index.index));
-    if (!known.back().defined()) {
-      return {};
-    }
-  }
-  return at::stack(at::broadcast_tensors(known), -1);
-}
-
-// The indices broadcast against each other, one beside the other along a last axis.
-OnnxValue stacked(Context& context, const std::vector<AxisIndex>& indices) {
-  if (const at::Tensor known = stacked_constants(context, indices); known.defined()) {
-    return context.constant(known);
-  }
-  OnnxValue sum = indices.front().index;
-  for (size_t i = 1; i < indices.size(); ++i) {
-    sum = context.emit("Add", {sum, indices[i].index});
-  }
-  const OnnxValue shape = context.emit("Shape", {sum});
-  OnnxValues columns;
-  for (const AxisIndex& index : indices) {
-    const OnnxValue full = context.emit("Expand", {index.index, shape});
-    columns.push_back(context.unsqueeze(full, {-1}));
-  }
-  return context.emit("Concat", columns, {{"axis", -1}});
-}
-
 OnnxValues aten_index(Context& context, const OpCall& call) {
-  const TensorMeta& meta = call.meta("self");
-  const std::vector<AxisIndex> indices = axis_indices(context, call);
+  const AxisIndices indices(context, call);
   const OnnxValue x = call.tensor("self");
   if (indices.empty()) {
     return {x};
   }
-  if (indices.size() == 1) {
-    return {context.emit("Gather", {x, indices[0].index}, {{"axis", indices[0].axis}})};
+  const int64_t lead = indices.front().axis;
+  if (indices.count() == 1) {
+    return {context.emit("Gather", {x, indices.front().index}, {{"axis", lead}})};
   }
   // The indexed axes to the front, GatherND, and where they stood side by side, the result's new axes back there.
-  std::vector<int64_t> perm;
-  bool adjacent = true;
-  for (size_t i = 0; i < indices.size(); ++i) {
-    perm.push_back(indices[i].axis);
-    adjacent = adjacent && indices[i].axis == indices[0].axis + static_cast<int64_t>(i);
-  }
-  for (int64_t axis = 0; axis < meta.dim(); ++axis) {
-    if (std::find(perm.begin(), perm.begin() + static_cast<std::ptrdiff_t>(indices.size()), axis) ==
-        perm.begin() + static_cast<std::ptrdiff_t>(indices.size())) {
-      perm.push_back(axis);
-    }
-  }
-  const OnnxValue picked = context.emit("GatherND", {context.transpose(x, perm), stacked(context, indices)});
-  const int64_t lead = indices[0].axis;
-  if (!adjacent || lead == 0) {
+  const OnnxValue front = context.transpose(x, indices.to_front(call.meta("self").dim()));
+  const OnnxValue picked = context.emit("GatherND", {front, indices.stacked(context)});
+  if (!indices.adjacent() || lead == 0) {
     return {picked};
   }
-  int64_t index_rank = 0;
-  for (const AxisIndex& index : indices) {
-    index_rank = std::max(index_rank, index.rank);
-  }
+  const int64_t index_rank = indices.rank();
   const int64_t rank = call.result().dim();
   std::vector<int64_t> back;
   for (int64_t axis = 0; axis < rank; ++axis) {

@@ -1,4 +1,5 @@
 // Writing by index, mask or slice. Programs are functional: each op gives a new tensor.
+#include "exporters/onnx/translations/axis_indices.h"
 #include "exporters/onnx/translations/table.h"
 
 #include <algorithm>
@@ -125,26 +126,36 @@ OnnxValues aten_scatter_reduce(Context& context, const OpCall& call) {
 
 // ── Rows along an axis ──
 
-// index_add, index_copy, index_fill: the index is 1-d; the axis comes first, ScatterND, and back.
-OnnxValue scatter_rows(Context& context, const OpCall& call, const OnnxValue& rows, const char* reduction) {
-  const TensorMeta& meta = call.meta("self");
-  const int64_t rank = meta.dim();
-  const int64_t axis = call.dim("dim", rank);
+// The order of axes that brings one to the front.
+std::vector<int64_t> axis_first(int64_t axis, int64_t rank) {
   std::vector<int64_t> perm = {axis};
-  std::vector<int64_t> back;
   for (int64_t i = 0; i < rank; ++i) {
     if (i != axis) {
       perm.push_back(i);
     }
-    back.push_back(i == axis ? 0 : i < axis ? i + 1 : i);
   }
+  return perm;
+}
+
+std::vector<int64_t> inverse(const std::vector<int64_t>& perm) {
+  std::vector<int64_t> back(perm.size());
+  for (size_t i = 0; i < perm.size(); ++i) {
+    back[static_cast<size_t>(perm[i])] = static_cast<int64_t>(i);
+  }
+  return back;
+}
+
+// index_add, index_copy, index_fill: the index is 1-d; the axis comes first, ScatterND, and back.
+OnnxValue scatter_rows(Context& context, const OpCall& call, const OnnxValue& rows, const char* reduction) {
+  const TensorMeta& meta = call.meta("self");
+  const std::vector<int64_t> perm = axis_first(call.dim("dim", meta.dim()), meta.dim());
   const OnnxValue x = context.computable(call.tensor("self"));
   const OnnxValue index = context.reshape(context.cast(call.tensor("index"), c10::kLong), call.meta("index").sizes,
                                           {call.meta("index").numel(), 1});
   const OnnxValue result = context.emit(
       "ScatterND", {context.transpose(x, perm), index, context.transpose(context.cast(rows, x.dtype), perm)},
       {{"reduction", reduction}});
-  return context.transpose(result, back);
+  return context.transpose(result, inverse(perm));
 }
 
 OnnxValues aten_index_add(Context& context, const OpCall& call) {
@@ -169,13 +180,6 @@ OnnxValues aten_index_fill(Context& context, const OpCall& call) {
 }
 
 // ── x[i, :, mask] = values ──
-
-struct AxisIndex {
-  int64_t axis;
-  OnnxValue index;
-};
-
-bool is_mask(const TensorMeta& meta) { return meta.dtype == c10::kBool || meta.dtype == c10::kByte; }
 
 // One mask alone with a value that broadcasts: a selection, whatever the mask holds.
 std::optional<OnnxValue> masked_assignment(Context& context, const OpCall& call) {
@@ -215,79 +219,25 @@ std::optional<OnnxValue> masked_assignment(Context& context, const OpCall& call)
   return context.where(mask, value, call.tensor("self"));
 }
 
-std::vector<AxisIndex> axis_indices(Context& context, const OpCall& call) {
-  std::vector<AxisIndex> result;
-  const OnnxValues tensors = call.tensors("indices");
-  const auto metas = call.metas("indices");
-  int64_t axis = 0;
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    if (!tensors[i].present()) {
-      ++axis;
-    } else if (!is_mask(*metas[i])) {
-      result.push_back({axis++, context.cast(tensors[i], c10::kLong)});
-    } else {
-      const OnnxValue coordinates = context.emit("NonZero", {context.cast(tensors[i], c10::kBool)});
-      for (int64_t row = 0; row < metas[i]->dim(); ++row) {
-        result.push_back({axis++, context.emit("Gather", {coordinates, context.constant(row)}, {{"axis", 0}})});
-      }
-    }
-  }
-  return result;
-}
-
-// Which axis the indexed ones are side by side from, and that they are.
-bool side_by_side(const std::vector<AxisIndex>& indices) {
-  for (size_t i = 1; i < indices.size(); ++i) {
-    if (indices[i].axis != indices[0].axis + static_cast<int64_t>(i)) {
-      return false;
-    }
-  }
-  return true;
-}
-
-int64_t index_rank(const OpCall& call) {
-  int64_t rank = 0;
-  for (const TensorMeta* meta : call.metas("indices")) {
-    if (meta != nullptr) {
-      rank = std::max(rank, is_mask(*meta) ? int64_t{1} : meta->dim());
-    }
-  }
-  return rank;
-}
-
 OnnxValues aten_index_put(Context& context, const OpCall& call) {
   if (const auto selected = masked_assignment(context, call)) {
     return {*selected};
   }
   const TensorMeta& meta = call.meta("self");
-  const std::vector<AxisIndex> indices = axis_indices(context, call);
-  const int64_t count = static_cast<int64_t>(indices.size());
-  std::vector<int64_t> perm;
-  for (const AxisIndex& index : indices) {
-    perm.push_back(index.axis);
+  const AxisIndices indices(context, call);
+  if (indices.empty()) {
+    call.refuse("no axis is indexed");
   }
-  for (int64_t axis = 0; axis < meta.dim(); ++axis) {
-    if (std::find(perm.begin(), perm.begin() + count, axis) == perm.begin() + count) {
-      perm.push_back(axis);
-    }
-  }
+  const int64_t count = indices.count();
+  const std::vector<int64_t> perm = indices.to_front(meta.dim());
   const OnnxValue x = context.transpose(context.computable(call.tensor("self")), perm);
-
-  OnnxValue sum = indices.front().index;
-  for (size_t i = 1; i < indices.size(); ++i) {
-    sum = context.emit("Add", {sum, indices[i].index});
-  }
-  const OnnxValue index_shape = context.emit("Shape", {sum});
-  OnnxValues columns;
-  for (const AxisIndex& index : indices) {
-    columns.push_back(context.unsqueeze(context.emit("Expand", {index.index, index_shape}), {-1}));
-  }
-  const OnnxValue positions = context.emit("Concat", columns, {{"axis", -1}});
+  const OnnxValue index_shape = indices.shape(context);
+  const OnnxValue positions = indices.stacked(context);
 
   // Values broadcast to torch's result of reading there; with the index axes first they are what ScatterND takes.
   OnnxValue values = context.cast(call.tensor("values"), x.dtype);
-  const int64_t wide = index_rank(call);
-  const int64_t lead = side_by_side(indices) ? indices[0].axis : 0;
+  const int64_t wide = indices.rank();
+  const int64_t lead = indices.adjacent() ? indices.front().axis : 0;
   const int64_t result_rank = wide + meta.dim() - count;
   Sizes rest;
   for (int64_t i = count; i < meta.dim(); ++i) {
@@ -319,11 +269,7 @@ OnnxValues aten_index_put(Context& context, const OpCall& call) {
   }
   const OnnxValue result =
       context.emit("ScatterND", {x, positions, values}, {{"reduction", call.boolean("accumulate") ? "add" : "none"}});
-  std::vector<int64_t> back(perm.size());
-  for (size_t i = 0; i < perm.size(); ++i) {
-    back[static_cast<size_t>(perm[i])] = static_cast<int64_t>(i);
-  }
-  return {context.transpose(result, back)};
+  return {context.transpose(result, inverse(perm))};
 }
 
 // ── x[start:end:step] = src, x[i] = src ──
@@ -338,19 +284,11 @@ OnnxValue positions_from(Context& context, const Expr& start, const Expr& count,
 
 OnnxValue write_rows(Context& context, const OpCall& call, int64_t axis, const OnnxValue& positions,
                      const OnnxValue& rows) {
-  const int64_t rank = call.meta("self").dim();
-  std::vector<int64_t> perm = {axis};
-  std::vector<int64_t> back;
-  for (int64_t i = 0; i < rank; ++i) {
-    if (i != axis) {
-      perm.push_back(i);
-    }
-    back.push_back(i == axis ? 0 : i < axis ? i + 1 : i);
-  }
+  const std::vector<int64_t> perm = axis_first(axis, call.meta("self").dim());
   const OnnxValue x = call.tensor("self");
   const OnnxValue result = context.emit("ScatterND", {context.transpose(x, perm), context.unsqueeze(positions, {1}),
                                                       context.transpose(context.cast(rows, x.dtype), perm)});
-  return context.transpose(result, back);
+  return context.transpose(result, inverse(perm));
 }
 
 OnnxValues aten_slice_scatter(Context& context, const OpCall& call) {
