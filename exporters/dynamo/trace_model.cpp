@@ -85,6 +85,7 @@ TracedModel trace_model(const ExportSource& model, const NamedInputs& sample_inp
   name_axes(*traced.program, model.axis_labels);
   traced.metadata = describe(model, prepared.inputs, *traced.program, config);
   traced.axis_labels = model.axis_labels;
+  traced.index_limits = model.index_limits;
   return traced;
 }
 

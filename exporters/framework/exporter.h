@@ -4,6 +4,7 @@
 #include "exporters/framework/metadata.h"
 #include "exporters/framework/stages.h"
 #include "exporters/graph/exported_program.h"
+#include "exporters/graph/index_limits.h"
 #include "exporters/patching/effects.h"
 #include "exporters/trace/trace.h"
 
@@ -41,6 +42,7 @@ struct ExportSource {
   Forward forward;
   std::string config_json;  ///< the model's config.json; empty if it has none
   AxisLabels axis_labels;
+  IndexLimits index_limits;  ///< of inputs that hold indices; runners check them as the model itself would
   /// The forward with these output flags (output_attentions, use_cache, …) in place of what the config says; flags that
   /// the model does not have are passed over, as in the reference. The model itself does not change. Empty where the
   /// model has no config.
@@ -91,8 +93,9 @@ struct ProgramDescription {
 /// A traced forward on its way into a format.
 struct TracedModel {
   std::shared_ptr<ExportedProgram> program;
-  ExportMetadata metadata;  ///< what export.json says of it, but for the packages and constants of a backend
-  AxisLabels axis_labels;   ///< names for axes that have no Dim; empty for a loaded program
+  ExportMetadata metadata;   ///< what export.json says of it, but for the packages and constants of a backend
+  AxisLabels axis_labels;    ///< names for axes that have no Dim; empty for a loaded program
+  IndexLimits index_limits;  ///< what the model says of inputs that hold indices; empty for a loaded program
 };
 
 class ExportedModel;

@@ -25,6 +25,16 @@ AxisLabels axis_labels(const models::PreTrainedModel& model, bool with_cache) {
   return result;
 }
 
+IndexLimits index_limits(const models::PreTrainedModel& model) {
+  IndexLimits result;
+  for (const models::ArgumentSpec& spec : model.arguments()) {
+    if (spec.kind == models::ArgumentSpec::Kind::kIndices && spec.limit > 0) {
+      result[spec.name] = {spec.limit, spec.note};
+    }
+  }
+  return result;
+}
+
 bool has_flag(const models::PreTrainedModel& model, std::string_view name) {
   const std::vector<models::ArgumentSpec> specs = model.arguments();
   return std::any_of(specs.begin(), specs.end(), [name](const models::ArgumentSpec& spec) {
@@ -50,6 +60,7 @@ ExportSource export_source(std::shared_ptr<const models::PreTrainedModel> model,
   source.architecture = model->class_name();
   source.state = traced_state(*model);
   source.axis_labels = axis_labels(*model, with_cache);
+  source.index_limits = index_limits(*model);
   source.config_json = model->config().json().dump();
   source.forward = forward_of(model, flags);
   source.with_output_flags = [model = std::move(model), flags = std::move(flags)](const NamedInputs& output_flags) {

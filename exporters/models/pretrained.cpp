@@ -1,10 +1,9 @@
 #include "exporters/models/pretrained.h"
 
+#include "exporters/graph/index_limits.h"
 #include "exporters/models/cache.h"
-#include "exporters/models/near.h"
 #include "exporters/support/error.h"
 
-#include <ATen/ops/aminmax.h>
 #include <c10/core/InferenceMode.h>
 #include <c10/util/Exception.h>
 #include <fmt/ranges.h>
@@ -69,20 +68,6 @@ void check_argument(const ArgumentSpec& spec, const ForwardArgs& args) {
   }
 }
 
-void check_index_values(const ArgumentSpec& spec, const at::Tensor& indices) {
-  if (spec.kind != ArgumentSpec::Kind::kIndices || spec.limit == 0 || !indices.defined() || indices.numel() == 0) {
-    return;
-  }
-  const auto [low, high] = at::aminmax(indices);
-  const auto smallest = low.item().toLong();
-  const auto largest = high.item().toLong();
-  if (smallest < 0 || largest >= spec.limit) {
-    throw Error(fmt::format("contains {}, the model takes 0 to {} ({})", smallest < 0 ? smallest : largest,
-                            spec.limit - 1, spec.note),
-                argument(spec));
-  }
-}
-
 AttentionKind configured_attention(const ModelConfig& config) {
   for (std::string_view field : {"attn_implementation", "_attn_implementation"}) {
     if (config.has(field)) {
@@ -134,8 +119,8 @@ PyTree PreTrainedModel::operator()(const ForwardArgs& args) const {
   const c10::InferenceMode inference;
   check_arguments(args);
   for (const ArgumentSpec& spec : arguments()) {
-    if (spec.kind == ArgumentSpec::Kind::kIndices) {
-      check_index_values(spec, args.tensor(spec.name));
+    if (spec.kind == ArgumentSpec::Kind::kIndices && spec.limit > 0) {
+      check_indices(spec.name, args.tensor(spec.name), {spec.limit, spec.note});
     }
   }
   try {

@@ -1,5 +1,6 @@
 #include "exporters/onnx/convert.h"
 
+#include "exporters/onnx/index_limits.h"
 #include "exporters/onnx/size_conditions.h"
 #include "exporters/support/error.h"
 
@@ -183,6 +184,7 @@ class Converter {
   void translate(const Node& node);
   void add_outputs();
   SizeConditions size_conditions() const;
+  IndexLimits index_limits() const;
   void add_output(const Value* value, const std::string& name);
   void remove_dead_nodes();
   OnnxModel finish();
@@ -362,6 +364,9 @@ OnnxModel Converter::finish() {
     model.metadata.emplace_back("module_class", program_.module_class);
   }
   model.metadata.emplace_back(kSizeConditionsKey, size_conditions().to_metadata());
+  if (const IndexLimits limits = index_limits(); !limits.empty()) {
+    model.metadata.emplace_back(kIndexLimitsKey, to_metadata(limits));
+  }
   model.graph = std::move(context_.graph());
   return model;
 }
@@ -381,7 +386,26 @@ SizeConditions Converter::size_conditions() const {
   for (const Guard& guard : program_.guards) {
     conditions.push_back(axes_.condition(guard.condition));
   }
+  for (const BoolExpr& requirement : context_.requirements()) {
+    conditions.push_back(axes_.condition(requirement));
+  }
   return SizeConditions(std::move(conditions));
+}
+
+// By the names that the inputs have in the model.
+IndexLimits Converter::index_limits() const {
+  IndexLimits by_path = embedding_limits(program_);
+  for (const auto& [path, limit] : options_.index_limits) {
+    by_path.insert_or_assign(path, limit);
+  }
+  IndexLimits limits;
+  for (const InputSpec& spec : program_.signature.inputs) {
+    const auto found = is_user(spec) ? by_path.find(names_.input_path(spec.name)) : by_path.end();
+    if (found != by_path.end()) {
+      limits.emplace(names_.input(spec.name), found->second);
+    }
+  }
+  return limits;
 }
 
 }  // namespace

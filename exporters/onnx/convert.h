@@ -1,6 +1,7 @@
 #pragma once
 
 #include "exporters/graph/exported_program.h"
+#include "exporters/graph/index_limits.h"
 #include "exporters/onnx/emit/model.h"
 #include "exporters/onnx/translations/table.h"
 
@@ -17,6 +18,8 @@ struct OnnxOptions {
   int64_t opset = kDefaultOpset;  ///< kLowestOpset to 24
   /// Names for symbolic axes that have no user Dim: input path → axis → name ("batch", "sequence").
   std::map<std::string, std::map<int64_t, std::string>> axis_names;
+  /// By input path, in place of what the program itself tells (embedding_limits).
+  IndexLimits index_limits;
   /// Goes into the model's producer version.
   std::string producer_version = "0.1.0";
 };

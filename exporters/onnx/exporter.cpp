@@ -67,6 +67,9 @@ std::vector<ValueDescription> describe_values(const std::vector<OnnxValueInfo>& 
   return result;
 }
 
+// A name that is on both sides of the graph carries a prefix there.
+std::string argument_name(const std::string& input) { return input.starts_with("input.") ? input.substr(6) : input; }
+
 }  // namespace
 
 std::vector<ConfigField> OnnxConfig::fields() {
@@ -93,7 +96,9 @@ const MakeFunctional& make_functional() {
   return point;
 }
 
-OnnxModel OnnxProgram::model() const { return model_ ? *model_ : read_model(file_); }
+std::shared_ptr<const OnnxModel> OnnxProgram::model(const ReadOptions& options) const {
+  return model_ ? model_ : std::make_shared<const OnnxModel>(read_model(file_, options));
+}
 
 ExportedComponent OnnxExporter::export_traced(TracedModel traced, ExportConfig& config) const {
   auto* onnx_config = dynamic_cast<OnnxConfig*>(&config);
@@ -109,6 +114,7 @@ ExportedComponent OnnxExporter::export_traced(TracedModel traced, ExportConfig& 
   OnnxOptions options;
   options.opset = onnx_config->opset_version.value_or(kDefaultOpset);
   options.axis_names = axis_names(traced.axis_labels);
+  options.index_limits = traced.index_limits;
   options.producer_version = std::string(version());
   OnnxModel converted = to_onnx(program, options);
   apply_ir_fixes(converted);
@@ -117,7 +123,13 @@ ExportedComponent OnnxExporter::export_traced(TracedModel traced, ExportConfig& 
 }
 
 void OnnxExporter::save_program(const BackendProgram& program, const fs::path& file) const {
-  save_model(as_onnx(program).model(), file);
+  const OnnxProgram& onnx = as_onnx(program);
+  OnnxModel model = *onnx.model();
+  if (!onnx.file().empty()) {
+    check_external_data(model, onnx.file().parent_path());
+    refer_to_external_data(model, onnx.file().parent_path());
+  }
+  save_model(std::move(model), file);
 }
 
 std::shared_ptr<BackendProgram> OnnxExporter::load_program(const fs::path& file) const {
@@ -127,12 +139,12 @@ std::shared_ptr<BackendProgram> OnnxExporter::load_program(const fs::path& file)
 ExportedComponent OnnxExporter::open_program(const fs::path& file) const {
   ExportedComponent component;
   component.program = load_program(file);
-  const OnnxModel model = read_model(file, {.keep_inline_bytes = 0});
-  for (const OnnxValueInfo& input : model.graph.inputs) {
+  const auto model = as_onnx(*component.program).model({.keep_inline_bytes = 0});
+  for (const OnnxValueInfo& input : model->graph.inputs) {
     component.metadata.kwargs.push_back({input.name, {}, "{}"});
   }
   std::vector<std::string> names;
-  for (const OnnxValueInfo& output : model.graph.outputs) {
+  for (const OnnxValueInfo& output : model->graph.outputs) {
     names.push_back(output.name);
   }
   const size_t count = names.size();
@@ -142,14 +154,18 @@ ExportedComponent OnnxExporter::open_program(const fs::path& file) const {
 
 ProgramDescription OnnxExporter::describe_program(const BackendProgram& program) const {
   const OnnxProgram& onnx = as_onnx(program);
-  const OnnxModel model = onnx.file().empty() ? onnx.model() : read_model(onnx.file(), {.keep_inline_bytes = 0});
+  const auto shared = onnx.model({.keep_inline_bytes = 0});
+  const OnnxModel& model = *shared;
+  if (!onnx.file().empty()) {
+    check_external_data(model, onnx.file().parent_path());
+  }
   ProgramDescription description;
   description.inputs = describe_values(model.graph.inputs);
   description.outputs = describe_values(model.graph.outputs);
   for (const OnnxNode& node : model.graph.nodes) {
     ++description.ops[node.domain.empty() ? node.op_type : node.domain + "." + node.op_type];
   }
-  const SizeConditions conditions = SizeConditions::of(model);
+  const SizeConditions conditions = SizeConditions::of(model.metadata);
   for (const BoolExpr& condition : conditions.conditions()) {
     description.conditions.push_back(condition.str());
   }
@@ -172,7 +188,8 @@ OnnxComponentRunner::OnnxComponentRunner(const ExportedComponent& component)
         }
         return file;
       }()),
-      conditions_(SizeConditions::of(read_model(as_onnx(*component.program).file(), {.keep_inline_bytes = 0}))),
+      conditions_(SizeConditions::of(runner_.metadata())),
+      index_limits_(index_limits_of(runner_.metadata())),
       out_spec_(component.metadata.out_spec),
       out_constants_(component.metadata.out_constants) {}
 
@@ -180,13 +197,17 @@ PyTree OnnxComponentRunner::run(const NamedInputs& inputs) {
   LeavesByPath given(inputs);
   OnnxRunner::Inputs bound;
   for (const OnnxValueInfo& input : runner_.inputs()) {
-    // A name that is on both sides of the graph carries a prefix there.
-    const std::string path = input.name.starts_with("input.") ? input.name.substr(6) : input.name;
+    const std::string path = argument_name(input.name);
     const bool by_own_name = path != input.name && given.has(input.name);
     bound.emplace(input.name, given.take_tensor(by_own_name ? input.name : path));
   }
   given.check();
   conditions_.check(runner_.inputs(), bound);
+  for (const auto& [name, limit] : index_limits_) {
+    if (const auto input = bound.find(name); input != bound.end()) {
+      check_indices(argument_name(name), input->second, limit);
+    }
+  }
   OnnxRunner::Outputs outputs = runner_.run(bound);
 
   // The last outputs are the leaves of out_spec, but for its constants (export-format: how a runner rebuilds outputs).

@@ -2,6 +2,8 @@
 
 #include "exporters/dynamo/exporter.h"
 #include "exporters/onnx/emit/model.h"
+#include "exporters/onnx/emit/reader.h"
+#include "exporters/onnx/index_limits.h"
 #include "exporters/onnx/runner.h"
 #include "exporters/onnx/size_conditions.h"
 
@@ -29,15 +31,15 @@ class OnnxConfig : public DynamoConfig {
 /// A model in memory, or one that lies in a file.
 class OnnxProgram : public BackendProgram {
  public:
-  explicit OnnxProgram(OnnxModel model) : model_(std::move(model)) {}
+  explicit OnnxProgram(OnnxModel model) : model_(std::make_shared<const OnnxModel>(std::move(model))) {}
   explicit OnnxProgram(std::filesystem::path file) : file_(std::move(file)) {}
 
-  /// Reads the file when the model is not in memory.
-  OnnxModel model() const;
-  const std::filesystem::path& file() const { return file_; }  ///< empty until saved
+  /// The model in memory, or else as it is read from the file.
+  std::shared_ptr<const OnnxModel> model(const ReadOptions& options = {}) const;
+  const std::filesystem::path& file() const { return file_; }  ///< of a model that is not in memory; else empty
 
  private:
-  std::optional<OnnxModel> model_;
+  std::shared_ptr<const OnnxModel> model_;
   std::filesystem::path file_;
 };
 
@@ -66,6 +68,7 @@ class OnnxComponentRunner : public ModelRunner {
  private:
   OnnxRunner runner_;
   SizeConditions conditions_;
+  IndexLimits index_limits_;  ///< by the model's input names
   TreeSpec out_spec_;
   std::vector<std::pair<size_t, PyTree::Leaf>> out_constants_;
 };

@@ -215,6 +215,7 @@ at::Tensor as_tensor(Ort::Value value, const std::string& name) {
 struct OnnxRunner::Impl {
   std::vector<OnnxValueInfo> inputs;
   std::vector<OnnxValueInfo> outputs;
+  OnnxMetadata metadata;
   bool equal_names_equal_sizes = false;
   mutable Ort::Session session{nullptr};
 
@@ -272,7 +273,8 @@ void OnnxRunner::Impl::check_output(const OnnxValueInfo& info, const at::Tensor&
 
 OnnxRunner::OnnxRunner(const std::filesystem::path& path, const OnnxRunnerOptions& options)
     : impl_(std::make_unique<Impl>()) {
-  const OnnxModel model = read_model(path, {.keep_inline_bytes = 0});
+  OnnxModel model = read_model(path, {.keep_inline_bytes = 0});
+  impl_->metadata = std::move(model.metadata);
   try {
     check_external_data(model, path.parent_path());
     impl_->equal_names_equal_sizes = model.producer_name == "exporters.cpp" || model.producer_name == "pytorch";
@@ -291,6 +293,7 @@ OnnxRunner& OnnxRunner::operator=(OnnxRunner&&) noexcept = default;
 
 const std::vector<OnnxValueInfo>& OnnxRunner::inputs() const { return impl_->inputs; }
 const std::vector<OnnxValueInfo>& OnnxRunner::outputs() const { return impl_->outputs; }
+const OnnxMetadata& OnnxRunner::metadata() const { return impl_->metadata; }
 
 OnnxRunner::Outputs OnnxRunner::run(const Inputs& inputs, const Inputs& outputs) const {
   const std::vector<at::Tensor> tensors = impl_->checked_inputs(inputs);

@@ -46,6 +46,8 @@ class OnnxRunner {
   /// In the model's order, with dtypes and dims (numbers, names, or unknown). All-digit names come as numbers.
   const std::vector<OnnxValueInfo>& inputs() const;
   const std::vector<OnnxValueInfo>& outputs() const;
+  /// The model's metadata entries.
+  const OnnxMetadata& metadata() const;
 
   /// Runs once. `inputs` holds a tensor for each input of the model, of its dtype and rank, with the sizes that the
   /// model fixes; other entries are an error. Tensors in `outputs` are written in place: an exact shape and dtype,

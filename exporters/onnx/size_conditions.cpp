@@ -63,9 +63,9 @@ std::string SizeConditions::to_metadata() const {
   return list.dump();
 }
 
-SizeConditions SizeConditions::of(const OnnxModel& model) {
+SizeConditions SizeConditions::of(const OnnxMetadata& metadata) {
   SizeConditions result;
-  for (const auto& [key, value] : model.metadata) {
+  for (const auto& [key, value] : metadata) {
     if (key != kSizeConditionsKey) {
       continue;
     }

@@ -23,7 +23,7 @@ class SizeConditions {
 
   std::string to_metadata() const;
   /// Of a model without the entry: none. Throws Error for an entry that is no list of conditions.
-  static SizeConditions of(const OnnxModel& model);
+  static SizeConditions of(const OnnxMetadata& metadata);
 
   /// Binds names to the sizes of the inputs. Throws Error that names the inputs and axes when one name meets two sizes,
   /// or a condition does not hold.

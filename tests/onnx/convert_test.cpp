@@ -2,6 +2,7 @@
 
 #include "exporters/onnx/emit/reader.h"
 #include "exporters/onnx/emit/writer.h"
+#include "exporters/onnx/index_limits.h"
 #include "exporters/onnx/runner.h"
 #include "exporters/trace/trace.h"
 #include "tests/onnx/harness.h"
@@ -144,6 +145,41 @@ TEST(OnnxConversion, NodesAreNamedAfterModulesAndOps) {
     return PyTree(at::relu(input(in, 0)));
   });
   EXPECT_EQ(to_onnx(program).graph.nodes.at(0).name, "encoder/layer/0/relu");
+}
+
+// ── Limits of index inputs ──
+
+TEST(IndexLimits, OfAnEmbeddingAreWhatItsTableHas) {
+  const at::Tensor table = at::randn({50, 4});
+  const auto program = traced(
+      [=](const Tensors& t) {
+        // The second input is not wholly looked up, and of the third only some values are.
+        return Tensors{at::embedding(table, t[0].unsqueeze(0)), at::embedding(table, t[1] + 1),
+                       at::embedding(table, t[2].narrow(0, 0, 1))};
+      },
+      {at::zeros({3}, at::kLong), at::zeros({3}, at::kLong), at::zeros({3}, at::kLong)}, {}, {{"table", table}});
+
+  const IndexLimits limits = index_limits_of(to_onnx(program).metadata);
+
+  EXPECT_EQ(limits, (IndexLimits{{"x0", {50, "rows of table"}}}));
+}
+
+TEST(IndexLimits, GivenByTheModelComeFirst) {
+  const at::Tensor table = at::randn({50, 4});
+  const auto program = traced([=](const Tensors& t) { return Tensors{at::embedding(table, t[0])}; },
+                              {at::zeros({3}, at::kLong)}, {}, {{"table", table}});
+  OnnxOptions options;
+  options.index_limits = {{"x0", {48, "vocab_size"}}, {"no input", {3, ""}}};
+
+  EXPECT_EQ(index_limits_of(to_onnx(program, options).metadata), (IndexLimits{{"x0", {48, "vocab_size"}}}));
+}
+
+TEST(IndexLimits, AnEntryOfAnotherFormIsAnError) {
+  EXPECT_THAT(error_of([] { index_limits_of({{kIndexLimitsKey, "[1]"}}); }), HasSubstr("index_limits"));
+  EXPECT_THAT(error_of([] {
+                index_limits_of({{kIndexLimitsKey, R"({"x": {"limit": "many"}})"}});
+              }),
+              HasSubstr("limit"));
 }
 
 }  // namespace

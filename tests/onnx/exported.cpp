@@ -46,7 +46,7 @@ Exported::Exported(Forward forward, const Tensors& samples, std::optional<int64_
   config.opset_version = opset;
   const ExportedModel exported = OnnxExporter().export_model(source(forward_), named(samples), config);
   effects_ = exported.component().effects;
-  model_ = dynamic_cast<const OnnxProgram&>(*exported.component().program).model();
+  model_ = *dynamic_cast<const OnnxProgram&>(*exported.component().program).model();
   const auto folder = scratch_folder();
   exported.save_pretrained(folder);
   loaded_ = std::make_shared<const ExportedModel>(ExportedModel::from_pretrained(folder));

@@ -23,7 +23,7 @@ OnnxRunner::Inputs inputs(int64_t batch, int64_t sequence, int64_t mask_sequence
 SizeConditions through_metadata(const std::vector<BoolExpr>& conditions) {
   OnnxModel model;
   model.metadata = {{kSizeConditionsKey, SizeConditions(conditions).to_metadata()}};
-  return SizeConditions::of(model);
+  return SizeConditions::of(model.metadata);
 }
 
 std::string message(const SizeConditions& conditions, const OnnxRunner::Inputs& given) {
@@ -57,7 +57,7 @@ TEST(SizeConditions, SizesThatNoInputHasAreLeftToTheProgram) {
 TEST(SizeConditions, AnEntryThatIsNoListIsAnError) {
   OnnxModel model;
   model.metadata = {{kSizeConditionsKey, "{\"a\": 1}"}};
-  EXPECT_THROW(SizeConditions::of(model), Error);
+  EXPECT_THROW(SizeConditions::of(model.metadata), Error);
 }
 
 }  // namespace

@@ -266,12 +266,20 @@ OnnxValues aten_sdpa(Context& context, const OpCall& call) {
   return {context.reshape(output, attention.result_sizes(), call.result().sizes)};
 }
 
-// ONNX Runtime's Attention refuses empty tensors, and a size that depends on data may be zero.
+// ONNX Runtime's Attention refuses empty tensors. Where one is empty, or may be because its size depends on data, plain
+// products are written; sizes of inputs are checked before a run.
 OnnxValues aten_sdpa_operator(Context& context, const OpCall& call) {
-  const Sizes sizes = call.meta("query").sizes;
-  const bool may_be_empty =
-      std::any_of(sizes.begin(), sizes.end(), [](const Expr& size) { return size.has_unbacked(); });
-  return may_be_empty ? aten_sdpa(context, call) : aten_sdpa_23(context, call);
+  Sizes sizes;
+  for (const char* operand : {"query", "key"}) {
+    const Sizes& own = call.meta(operand).sizes;
+    sizes.insert(sizes.end(), own.begin(), own.end());
+  }
+  const auto may_be_empty = [](const Expr& size) { return size.has_unbacked() || size == Expr(0); };
+  if (std::any_of(sizes.begin(), sizes.end(), may_be_empty)) {
+    return aten_sdpa(context, call);
+  }
+  std::for_each(sizes.begin(), sizes.end(), [&](const Expr& size) { context.require_not_empty(size); });
+  return aten_sdpa_23(context, call);
 }
 
 constexpr OnnxTranslationEntry kEntries[] = {
