@@ -9,6 +9,7 @@
 #include "exporters/models/config.h"
 #include "exporters/support/error.h"
 #include "exporters/support/progress.h"
+#include "exporters/support/quote.h"
 
 #include <fmt/core.h>
 #include <CLI/CLI.hpp>
@@ -18,6 +19,7 @@
 #include <filesystem>
 #include <iostream>
 #include <memory>
+#include <optional>
 
 namespace hfx {
 namespace {
@@ -35,8 +37,8 @@ struct Options {
   bool evaluation = false;
   bool json = false;
   bool explain = false;
-  std::string batch;
-  std::string sequence;
+  std::optional<std::string> batch;
+  std::optional<std::string> sequence;
   std::vector<std::string> sample;
   std::vector<std::string> forward;
   std::vector<std::string> set;
@@ -53,9 +55,9 @@ ExportRequest request(const Options& options) {
     result.dtype = exporters::models::parse_dtype(options.dtype);
   }
   for (const auto& [name, text] : {std::pair("batch", &options.batch), std::pair("sequence", &options.sequence)}) {
-    if (!text->empty()) {
+    if (text->has_value()) {
       exporters::ensure(!options.is_static, "--{} asks for a dynamic axis and --static for none", name);
-      result.axes[name] = exporters::parse_range(*text);
+      result.axes[name] = exporters::parse_range(**text);
     }
   }
   result.sample_inputs = exporters::read_tensors(options.sample);
@@ -121,7 +123,7 @@ void print(const exporters::ExportedModel& model, const fs::path& folder, double
   }
   std::vector<std::vector<std::string>> sizes;
   for (const FileSize& file : files) {
-    sizes.push_back({file.name, bytes_text(file.bytes)});
+    sizes.push_back({file.name, exporters::short_bytes_text(file.bytes)});
   }
   std::cout << table({"", "name", "dtype", "shape"}, values) << conditions_text(conditions) << "\n"
             << table({"file", "size"}, sizes);

@@ -6,12 +6,14 @@
 #include "exporters/framework/target.h"
 #include "exporters/graph/dtype.h"
 #include "exporters/support/error.h"
+#include "exporters/support/quote.h"
 #include "exporters/weights/checkpoint.h"
 
 #include <fmt/core.h>
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include <charconv>
 #include <filesystem>
 #include <iostream>
 #include <memory>
@@ -62,10 +64,22 @@ std::vector<Program> open_programs(const fs::path& target) {
   return programs;
 }
 
+// Sizes as numbers, symbols as text.
+ordered_json dims_json(const std::vector<std::string>& dims) {
+  ordered_json result = ordered_json::array();
+  for (const std::string& dim : dims) {
+    int64_t size = 0;
+    const auto [end, error] = std::from_chars(dim.data(), dim.data() + dim.size(), size);
+    const bool is_number = error == std::errc() && end == dim.data() + dim.size();
+    result.push_back(is_number ? ordered_json(size) : ordered_json(dim));
+  }
+  return result;
+}
+
 ordered_json values_json(const std::vector<ValueDescription>& values) {
   ordered_json result = ordered_json::object();
   for (const ValueDescription& value : values) {
-    result[value.name] = {{"dtype", value.dtype}, {"shape", value.dims}};
+    result[value.name] = {{"dtype", value.dtype}, {"shape", dims_json(value.dims)}};
   }
   return result;
 }
@@ -101,7 +115,7 @@ void print(const Program& program) {
     facts.push_back({name, value});
   }
   for (const auto& [name, bytes] : program.files) {
-    facts.push_back({name, bytes_text(bytes)});
+    facts.push_back({name, exporters::short_bytes_text(bytes)});
   }
   std::cout << program.name << "\n\n"
             << table({"", "name", "dtype", "shape"}, values) << conditions_text(program.description.conditions) << "\n"
@@ -121,13 +135,13 @@ void inspect_checkpoint(const fs::path& folder, bool json) {
     }
     const std::string dtype(exporters::dtype_name(tensor.dtype));
     document[name] = {{"dtype", dtype}, {"shape", tensor.shape}, {"bytes", tensor.nbytes}};
-    rows.push_back({name, dtype, shape_text(dims), bytes_text(tensor.nbytes)});
+    rows.push_back({name, dtype, shape_text(dims), exporters::short_bytes_text(tensor.nbytes)});
   }
   if (json) {
     std::cout << document.dump(2) << "\n";
   } else {
     std::cout << table({"tensor", "dtype", "shape", "size"}, rows)
-              << fmt::format("\n{} tensors, {}\n", rows.size(), bytes_text(checkpoint.nbytes()));
+              << fmt::format("\n{} tensors, {}\n", rows.size(), exporters::short_bytes_text(checkpoint.nbytes()));
   }
 }
 

@@ -30,17 +30,6 @@ std::string table(const std::vector<std::string>& header, const std::vector<std:
   return text;
 }
 
-std::string bytes_text(uint64_t bytes) {
-  static constexpr const char* kUnits[] = {"B", "kB", "MB", "GB", "TB"};
-  auto value = static_cast<double>(bytes);
-  size_t unit = 0;
-  while (value >= 1000 && unit + 1 < std::size(kUnits)) {
-    value /= 1000;
-    ++unit;
-  }
-  return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.1f} {}", value, kUnits[unit]);
-}
-
 std::string conditions_text(const std::vector<std::string>& conditions) {
   std::string text;
   for (const std::string& condition : conditions) {

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -8,9 +7,6 @@ namespace hfx {
 
 /// Rows under a header, columns aligned; numbers-only columns to the right. Ends with a newline.
 std::string table(const std::vector<std::string>& header, const std::vector<std::vector<std::string>>& rows);
-
-/// "90.9 MB", "412 B": decimal units, as ls --si.
-std::string bytes_text(uint64_t bytes);
 
 /// "Sizes: sequence <= 512" on a line of its own after an empty one; nothing where there are no conditions.
 std::string conditions_text(const std::vector<std::string>& conditions);

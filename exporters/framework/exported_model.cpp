@@ -36,6 +36,8 @@ fs::path file_inside(const fs::path& folder, const std::string& file) {
     inside &= part != "..";
   }
   ensure(inside, "export.json in {} names the file '{}', which is not in the folder", folder.string(), file);
+  ensure(relative.has_filename() && relative.filename() != ".",
+         "export.json in {} gives '{}' as a component's file: that is a folder", folder.string(), file);
   return folder / relative;
 }
 
@@ -80,7 +82,7 @@ ExportedComponent read_component(const HfExporter& exporter, const fs::path& fol
   ExportedComponent component;
   component.metadata = ExportMetadata::from_json(entry.at("metadata").value(), (folder / "export.json").string());
   for (const std::string& each : exporter.program_files(file)) {
-    ensure(fs::exists(file_inside(folder, each)), "{} has no file named {}", folder.string(), each);
+    ensure(fs::is_regular_file(file_inside(folder, each)), "{} has no file named {}", folder.string(), each);
   }
   component.program = exporter.load_program(file_inside(folder, file));
   return component;

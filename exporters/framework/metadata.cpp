@@ -76,9 +76,12 @@ ordered_json kwarg_json(const PyTree& value) {
 
 ordered_json text_or_null(const std::string& text) { return text.empty() ? ordered_json(nullptr) : ordered_json(text); }
 
-TreeSpec spec_field(const JsonField& metadata, const char* name) {
-  const auto field = metadata.find(name);
-  return field ? TreeSpec::loads(field->as_string()) : TreeSpec();
+TreeSpec spec_of(const JsonField& field) {
+  try {
+    return TreeSpec::loads(field.as_string());
+  } catch (const Error& error) {
+    throw error.with_context(field.path() + " in " + field.file());
+  }
 }
 
 }  // namespace
@@ -131,8 +134,10 @@ ExportMetadata ExportMetadata::from_json(const json& value, const std::string& w
   }
   result.export_dtype = field.get_string("export_dtype", "");
   result.export_device = field.get_string("export_device", "");
-  result.in_spec = spec_field(field, "in_spec");
-  result.out_spec = TreeSpec::loads(field.at("out_spec").as_string());
+  if (const auto in_spec = field.find("in_spec")) {
+    result.in_spec = spec_of(*in_spec);
+  }
+  result.out_spec = spec_of(field.at("out_spec"));
   // A plain list of names is accepted, as the reference does.
   if (const auto kwargs = field.find("kwargs")) {
     if (kwargs->is_array()) {

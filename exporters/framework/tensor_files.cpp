@@ -9,6 +9,8 @@
 #include <ATen/ops/empty.h>
 #include <nlohmann/json.hpp>
 
+#include <map>
+
 namespace exporters {
 namespace {
 
@@ -86,46 +88,61 @@ at::Tensor literal(const std::string& name, const std::string& text) {
   }
 }
 
+// Values by name, each given once.
+class Given {
+ public:
+  void add(const std::string& name, PyTree value, const std::string& word) {
+    const auto [first, is_new] = words_.emplace(name, word);
+    ensure(is_new, "'{}' is given twice: by '{}' and by '{}'", name, first->second, word);
+    values_.emplace_back(name, std::move(value));
+  }
+  NamedInputs values() && { return std::move(values_); }
+
+ private:
+  NamedInputs values_;
+  std::map<std::string, std::string> words_;
+};
+
 }  // namespace
 
 NamedInputs read_tensors(const std::vector<std::string>& words) {
-  NamedInputs inputs;
+  Given inputs;
   for (const std::string& word : words) {
     if (is_file(word, ".safetensors")) {
       const auto file = SafetensorsFile::open(word);
       for (const SafetensorsEntry& entry : file->entries()) {
-        set_input(inputs, entry.name, file->tensor(entry));
+        inputs.add(entry.name, file->tensor(entry), word);
       }
     } else if (is_file(word, ".npz")) {
       for (auto& [name, tensor] : load_npz(word)) {
-        set_input(inputs, name, tensor);
+        inputs.add(name, tensor, word);
       }
     } else {
       const auto [name, text] = split_assignment(word, "input: neither a .safetensors or .npz file nor name=value");
-      set_input(inputs, name, literal(name, text));
+      inputs.add(name, literal(name, text), word);
     }
   }
-  return inputs;
+  return std::move(inputs).values();
 }
 
 std::vector<std::pair<std::string, PyTree>> read_flags(const std::vector<std::string>& words) {
-  std::vector<std::pair<std::string, PyTree>> flags;
+  Given flags;
   for (const std::string& word : words) {
     const auto [name, text] = split_assignment(word, "forward argument");
     const json value = json::parse(text, nullptr, /*allow_exceptions=*/false);
     if (value.is_boolean()) {
-      flags.emplace_back(name, PyTree(value.get<bool>()));
+      flags.add(name, PyTree(value.get<bool>()), word);
     } else if (value.is_number_integer()) {
-      flags.emplace_back(name, PyTree(value.get<int64_t>()));
+      flags.add(name, PyTree(value.get<int64_t>()), word);
     } else if (value.is_number_float()) {
-      flags.emplace_back(name, PyTree(value.get<double>()));
+      flags.add(name, PyTree(value.get<double>()), word);
     } else if (value.is_null()) {
-      flags.emplace_back(name, PyTree());
+      flags.add(name, PyTree(), word);
     } else {
-      flags.emplace_back(name, PyTree(text));
+      flags.add(name, PyTree(text), word);
     }
   }
-  return flags;
+  return std::move(flags).values();
 }
 
 }  // namespace exporters

@@ -9,11 +9,12 @@
 namespace exporters {
 
 /// Tensors by name from command-line words: a .safetensors or .npz file with all its tensors, or name=value with a JSON
-/// number, bool or nested list ("input_ids=[[101, 102]]"). Whole numbers give int64, others float32. Later words win.
-/// Throws Error that names the word, for lists of uneven length too.
+/// number, bool or nested list ("input_ids=[[101, 102]]"). Whole numbers give int64, others float32.
+/// Throws Error that names the word, for lists of uneven length and names given twice too.
 NamedInputs read_tensors(const std::vector<std::string>& words);
 
-/// Forward arguments that are no tensors, from name=value: true, false, numbers, null, else a string. Throws Error.
+/// Forward arguments that are no tensors, from name=value: true, false, numbers, null, else a string. Throws
+/// Error, also for names given twice.
 std::vector<std::pair<std::string, PyTree>> read_flags(const std::vector<std::string>& words);
 
 }  // namespace exporters

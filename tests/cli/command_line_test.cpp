@@ -1,7 +1,9 @@
 // How hfx talks: streams, exit codes, messages, help.
+#include "exporters/weights/safetensors.h"
 #include "tests/cli/hfx.h"
 #include "tests/support/temporary_folder.h"
 
+#include <ATen/ops/zeros.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -195,6 +197,85 @@ TEST_F(Running, UnevenListsAreRefused) {
   expect_error(run({"input_ids=[[1, 2], [3]]"}), HasSubstr("input_ids"));
   expect_error(run({"input_ids=[[1, 2"}), HasSubstr("input_ids"));
   expect_error(run({"input_ids"}), HasSubstr("name=value"));
+}
+
+TEST_F(Running, AnInputGivenTwiceIsRefusedWithBothWords) {
+  expect_error(run({row("input_ids", 2), row("input_ids", 3)}),
+               AllOf(HasSubstr("'input_ids' is given twice"), HasSubstr("[[1,1]]"), HasSubstr("[[1,1,1]]")));
+}
+
+// The checkpoint has 53 tokens. ONNX Runtime by itself takes -1 for the last one.
+TEST_F(Running, IdsOutOfRangeAreRefusedByAnExportAsByItsCheckpoint) {
+  for (const char* id : {"53", "-1"}) {
+    const std::string ids = std::string("input_ids=[[1, ") + id + "]]";
+    const HfxResult eager = hfx({"run", tiny(), "--inputs", ids});
+    const HfxResult exported = run({ids, row("attention_mask", 2), row("token_type_ids", 2)});
+
+    expect_error(eager, AllOf(HasSubstr(id), HasSubstr("0 to 52 (vocab_size)"), HasSubstr("input_ids")));
+    EXPECT_EQ(exported.code, 1);
+    EXPECT_EQ(exported.err, eager.err);
+  }
+}
+
+TEST_F(Running, IdsOutOfRangeAreRefusedByALoneProgramFile) {
+  expect_error(hfx({"run", exported_ / "model.onnx", "--inputs", row("input_ids", 2), row("attention_mask", 2),
+                    "token_type_ids=[[0, 2]]"}),
+               AllOf(HasSubstr("contains 2"), HasSubstr("type_vocab_size")));
+}
+
+// ONNX Runtime's Attention has no answer for them.
+TEST_F(Running, EmptyInputsAreRefusedWithInputAndAxis) {
+  const std::pair<std::vector<int64_t>, const char*> kEmpty[] = {{{0, 3}, "batch is 0 (input_ids axis 0)"},
+                                                                 {{2, 0}, "sequence is 0 (input_ids axis 1)"}};
+  for (const auto& [shape, message] : kEmpty) {
+    const std::string file = folder_ / "empty.safetensors";
+    std::vector<std::pair<std::string, at::Tensor>> tensors;
+    for (const char* name : {"input_ids", "attention_mask", "token_type_ids"}) {
+      tensors.emplace_back(name, at::zeros(shape, at::kLong));
+    }
+    save_safetensors(file, tensors);
+
+    expect_error(run({file}), HasSubstr(message));
+  }
+}
+
+// ── Damaged exports ──
+
+class DamagedExport : public Running {
+ protected:
+  fs::path copy_ = folder_ / "copy";
+
+  void SetUp() override { fs::copy(exported_, copy_); }
+  // Changes the text of export.json.
+  void replace(const std::string& from, const std::string& to) {
+    std::string text = testing::read_text(copy_ / "export.json");
+    const size_t at = text.find(from);
+    ASSERT_NE(at, std::string::npos) << from;
+    testing::write_text(copy_ / "export.json", text.replace(at, from.size(), to));
+  }
+  HfxResult run_copy() {
+    return hfx({"run", copy_, "--inputs", row("input_ids", 2), row("attention_mask", 2), row("token_type_ids", 2)});
+  }
+};
+
+TEST_F(DamagedExport, WeightsCutOffAreSeenByInspect) {
+  fs::resize_file(copy_ / "model.onnx.data", fs::file_size(copy_ / "model.onnx.data") / 2);
+
+  for (const fs::path& target : {copy_, copy_ / "model.onnx"}) {
+    expect_error(hfx({"inspect", target}), AllOf(HasSubstr("initializer"), HasSubstr("'model.onnx.data'")));
+  }
+}
+
+TEST_F(DamagedExport, ABrokenOutSpecIsNamedWithFileAndField) {
+  replace("\"out_spec\": \"[1", "\"out_spec\": \"[oops");
+
+  expect_error(run_copy(), AllOf(HasSubstr("out_spec"), HasSubstr("export.json")));
+}
+
+TEST_F(DamagedExport, AFolderIsNoProgram) {
+  replace("\"file\": \"model.onnx\"", "\"file\": \".\"");
+
+  expect_error(run_copy(), AllOf(HasSubstr("export.json"), HasSubstr("'.'"), HasSubstr("that is a folder")));
 }
 
 TEST_F(Running, AMissingInputFileIsNamed) {
