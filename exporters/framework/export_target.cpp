@@ -98,7 +98,7 @@ ExportedModel export_checkpoint(const HfExporter& exporter, const ExportRequest&
   for (const auto& [name, value] : request.flags) {
     flags.set(name, value);
   }
-  NamedInputs inputs = request.sample_inputs;
+  NamedInputs inputs = with_caches(*model, request.sample_inputs);
   if (inputs.empty()) {
     for (const auto& [name, value] : model->sample_inputs(sample_size(request.axes))) {
       inputs.emplace_back(name, value);

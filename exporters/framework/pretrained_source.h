@@ -13,4 +13,9 @@ namespace exporters {
 ExportSource export_source(std::shared_ptr<const models::PreTrainedModel> model, models::ForwardArgs flags = {},
                            bool with_cache = false);
 
+/// Sample inputs in which a cache comes as its leaves ("cache.layers.0.keys"), with the cache put together: of the
+/// classes that the model itself would make for so many rows and earlier tokens. Inputs without dots in their names
+/// stay as they are. Throws Error for leaves that the model has no place for, and for missing ones.
+NamedInputs with_caches(const models::PreTrainedModel& model, const NamedInputs& inputs);
+
 }  // namespace exporters

@@ -2,9 +2,11 @@
 
 MODELS is what tests/reference/make_models.py wrote, MINILM the all-MiniLM-L6-v2 checkpoint. Each ONNX folder passes ONNX's
 full checker with strict shape inference. transformers' own ExportedModel loads each folder, ONNX and .pt2, and returns the
-object and the values that the model returns. Of a .pt2, torch.export saves it again and makes its core ATen form.
+object and the values that the model returns. Of a .pt2, torch.export saves it again and makes its core ATen form. A
+decoder's .pt2 takes a DynamicCache and returns it longer, at other sizes than the traced ones.
 """
 
+import copy
 import json
 import os
 import pathlib
@@ -17,6 +19,8 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 import onnx
 import torch
 from safetensors import safe_open
+from safetensors.torch import save_file
+from transformers import DynamicCache, LlamaConfig, LlamaForCausalLM
 from transformers.exporters import ExportedModel
 
 HEADS = ["BertModel", "BertForMaskedLM", "BertForSequenceClassification", "BertForTokenClassification",
@@ -24,6 +28,13 @@ HEADS = ["BertModel", "BertForMaskedLM", "BertForSequenceClassification", "BertF
 
 # fp32 sums of up to 1536 terms in another order.
 TOLERANCE = 1e-5
+
+# A decoder that goes on after a cache: tiny sums, the same kernels.
+DECODER = dict(vocab_size=61, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
+               num_key_value_heads=2, head_dim=12, max_position_embeddings=64, pad_token_id=0, bos_token_id=1, eos_token_id=2)
+DECODER_TOLERANCE = 1e-6
+DECODER_SAMPLE = (2, 3, 5)  # rows, tokens, earlier tokens
+DECODER_SIZES = [DECODER_SAMPLE, (1, 1, 1), (1, 6, 4), (3, 1, 9), (4, 2, 17)]
 
 
 def export(hfx, checkpoint, folder, *more, to="onnx"):
@@ -86,10 +97,69 @@ def check_values(folder, recordings):
             assert difference.numel() == 0 or difference.max() <= TOLERANCE, f"{path}: {key} is off by {difference.max():.1e}"
 
 
+def decoder_inputs(model, rows, tokens, past):
+    """Inputs after a cache that the model itself filled; with more than one row, the first is padded on the left."""
+    ids = torch.randint(3, model.config.vocab_size, (rows, past + tokens))
+    mask = torch.ones_like(ids)
+    if rows > 1:
+        mask[0, 0] = 0
+    cache = DynamicCache(config=model.config)
+    model(input_ids=ids[:, :past], attention_mask=mask[:, :past], cache=cache)
+    return dict(input_ids=ids[:, past:], attention_mask=mask, cache=cache)
+
+
+def check_part_missing(hfx, checkpoint, leaves, work):
+    part = "cache.layers.1.values"
+    save_file({name: tensor for name, tensor in leaves.items() if name != part}, work / "part.safetensors")
+    result = subprocess.run([hfx, "export", checkpoint, "--to", "dynamo", "-o", work / "refused", "--sample",
+                             work / "part.safetensors"], capture_output=True, text=True)
+    assert result.returncode == 1 and f"missing: '{part}'" in result.stderr, result.stderr
+    assert not (work / "refused").exists()
+
+
+def check_decoder(hfx, work):
+    torch.manual_seed(0)
+    model = LlamaForCausalLM(LlamaConfig(**DECODER)).eval()
+    checkpoint, folder = work / "decoder", work / "decoder_traced"
+    model.save_pretrained(checkpoint)
+    sample = decoder_inputs(model, *DECODER_SAMPLE)
+    leaves = {name: sample[name] for name in ("input_ids", "attention_mask")}
+    for i, layer in enumerate(sample["cache"].layers):
+        leaves |= {f"cache.layers.{i}.keys": layer.keys, f"cache.layers.{i}.values": layer.values}
+    leaves = {name: tensor.contiguous() for name, tensor in leaves.items()}
+    check_part_missing(hfx, checkpoint, leaves, work)
+    save_file(leaves, work / "sample.safetensors")
+    export(hfx, checkpoint, folder, "--sample", work / "sample.safetensors", to="dynamo")
+
+    exported = ExportedModel.from_pretrained(folder, trust_remote_code=True)  # registers the cache classes too
+    program = torch.export.load(str(folder / "model.pt2"))
+    decomposed = program.run_decompositions()
+    callables = {"ExportedModel": exported, "module()": program.module(), "decomposed": decomposed.module()}
+    for what, each in {"saved": program, "decomposed, saved": decomposed}.items():
+        torch.export.save(each, str(work / "again.pt2"))
+        callables[what] = torch.export.load(str(work / "again.pt2")).module()
+    for sizes in DECODER_SIZES:
+        inputs = decoder_inputs(model, *sizes)
+        expected = model(**copy.deepcopy(inputs))
+        for what, call in callables.items():
+            actual = call(**copy.deepcopy(inputs))
+            assert type(actual) is type(expected) and type(actual.cache) is type(expected.cache), (what, type(actual))
+            pairs = [(actual.logits, expected.logits)]
+            for mine, theirs in zip(actual.cache.layers, expected.cache.layers, strict=True):
+                assert type(mine) is type(theirs), (what, type(mine))
+                pairs += [(mine.keys, theirs.keys), (mine.values, theirs.values)]
+            for mine, theirs in pairs:
+                assert mine.shape == theirs.shape and mine.dtype == theirs.dtype, (what, sizes, mine.shape)
+                difference = (mine - theirs).abs().max()
+                assert difference <= DECODER_TOLERANCE, f"{what} at {sizes} is off by {difference:.1e}"
+
+
 def main():
     hfx, models, minilm = (pathlib.Path(word) for word in sys.argv[1:])
     with tempfile.TemporaryDirectory() as work:
         work = pathlib.Path(work)
+        with torch.no_grad():
+            check_decoder(hfx, work)
         export(hfx, minilm, work / "minilm")
         check_graph(work / "minilm" / "model.onnx")
         check_values(work / "minilm", sorted((models / "minilm").glob("io_*.safetensors")))

@@ -104,6 +104,14 @@ TEST_P(Pt2Head, ComputesWhatTheReferenceComputesAlsoLoweredFromFileAndFolder) {
 
 INSTANTIATE_TEST_SUITE_P(Bert, Pt2Head, ::testing::Values("BertForMaskedLM", "BertForMultipleChoice"));
 
+TEST_F(Pt2, ACacheAmongTheSamplesIsRefusedByAModelThatTakesNone) {
+  for (const char* part : {"cache.layers.0.keys=[[[[1.0]]]]", "cache.layers.0.keys=[1.0]"}) {
+    expect_error({"export", testing::tiny_checkpoint("BertModel_relu_0"), "--to", "dynamo", "-o", folder_ / "refused",
+                  "--sample", "input_ids=[[1]]", part},
+                 AllOf(HasSubstr("cache.layers.0.keys"), HasSubstr("sample input")));
+  }
+}
+
 TEST_F(Pt2, OptionsOfATraceAreRefusedForATracedProgram) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> options = {
       {{"--batch", "1:8"}, "ranges"},
