@@ -1,5 +1,6 @@
 #include "exporters/framework/call_inputs.h"
 
+#include "exporters/graph/leaf_argument.h"
 #include "exporters/graph/print.h"
 #include "exporters/interpreter/call_arguments.h"
 #include "exporters/support/error.h"
@@ -7,19 +8,6 @@
 
 namespace exporters {
 namespace {
-
-Argument constant_of(const PyTree::Leaf& leaf) {
-  return std::visit(
-      [](const auto& value) -> Argument {
-        using T = std::decay_t<decltype(value)>;
-        if constexpr (std::is_same_v<T, std::monostate> || std::is_same_v<T, at::Tensor>) {
-          return {};
-        } else {
-          return value;
-        }
-      },
-      leaf);
-}
 
 const PyTree::Leaf* traced_constant(const ExportMetadata& metadata, const std::string& name) {
   for (const auto& [each, value] : metadata.in_constants) {
@@ -41,8 +29,8 @@ NamedInputs traced_inputs(const ExportMetadata& metadata, const NamedInputs& inp
     } else if (!value.is_none()) {
       if (const PyTree::Leaf* constant = traced_constant(metadata, name)) {
         ensure(value.is_leaf(), "the program was exported with {} = {}, and is called with a container", name,
-               to_text(constant_of(*constant)));
-        check_constant(name, value.leaf(), constant_of(*constant));
+               to_text(constant_argument(*constant)));
+        check_constant(name, value.leaf(), constant_argument(*constant));
       } else {
         taken.emplace_back(name, value);
       }
@@ -56,7 +44,7 @@ NamedInputs traced_inputs(const ExportMetadata& metadata, const NamedInputs& inp
 
 void check_constant(const std::string& path, const PyTree::Leaf& given, const Argument& traced) {
   if (!is_same_constant(given, traced)) {
-    const std::string text = std::holds_alternative<at::Tensor>(given) ? "a tensor" : to_text(constant_of(given));
+    const std::string text = std::holds_alternative<at::Tensor>(given) ? "a tensor" : to_text(constant_argument(given));
     throw Error("the program was exported with " + path + " = " + to_text(traced) + ", and is called with " + text,
                 "input '" + path + "'", "Leave it out, or export again with the value or tensor.");
   }
@@ -91,7 +79,7 @@ at::Tensor LeavesByPath::take_tensor(const std::string& path) {
     return {};
   }
   const auto* tensor = std::get_if<at::Tensor>(&*leaf);
-  ensure(tensor != nullptr, "input '{}' has to be a tensor, it is {}", path, to_text(constant_of(*leaf)));
+  ensure(tensor != nullptr, "input '{}' has to be a tensor, it is {}", path, to_text(constant_argument(*leaf)));
   return *tensor;
 }
 

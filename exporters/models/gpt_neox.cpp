@@ -2,6 +2,7 @@
 #include "exporters/models/decoder_families.h"
 #include "exporters/models/layers/mlp.h"
 #include "exporters/models/operators.h"
+#include "exporters/models/rotary_decoder.h"
 #include "exporters/support/error.h"
 
 #include <cmath>
@@ -133,34 +134,17 @@ class NeoXLayer : public Module {
   PlainMlp mlp_;
 };
 
-class NeoXModel : public DecoderModel {
+class NeoXModel : public RotaryDecoder<NeoXLayer> {
  public:
   NeoXModel(Scope scope, const ModelConfig& config, const NeoXConfig& neox)
-      : DecoderModel(std::move(scope), kGptNeoX, config, traits_of(neox, config)),
-        embed_in_(child("embed_in"), neox.vocab_size, neox.hidden_size) {
+      : RotaryDecoder(std::move(scope), kGptNeoX, config, traits_of(neox, config)) {
+    embeddings_.emplace(child("embed_in"), neox.vocab_size, neox.hidden_size);
     for (int64_t i = 0; i < neox.num_layers; ++i) {
       layers_.emplace_back(child(fmt::format("layers.{}", i)), neox);
     }
-    final_layer_norm_.emplace(child("final_layer_norm"), neox.hidden_size, neox.layer_norm_eps);
-    rotary_emb_.emplace(child("rotary_emb"), "GPTNeoXRotaryEmbedding", neox.rope);
+    final_norm_.emplace(child("final_layer_norm"), neox.hidden_size, neox.layer_norm_eps);
+    rotary_.emplace(child("rotary_emb"), "GPTNeoXRotaryEmbedding", neox.rope);
   }
-
- protected:
-  at::Tensor embed(const at::Tensor& input_ids) const override { return embed_in_(input_ids); }
-  at::Tensor begin(const at::Tensor& embeddings, Pass& pass) const override {
-    pass.rotary.push_back((*rotary_emb_)(pass.position_ids, embeddings.scalar_type()));
-    return embeddings;
-  }
-  AttentionResult run_layer(size_t index, const at::Tensor& hidden, const LayerInputs& inputs) const override {
-    return layers_[index](hidden, inputs.pass->rotary.front(), inputs.mask, inputs.cache, inputs.pass->kind);
-  }
-  at::Tensor finish(const at::Tensor& hidden) const override { return (*final_layer_norm_)(hidden); }
-
- private:
-  Embedding embed_in_;
-  ModuleList<NeoXLayer> layers_;
-  std::optional<LayerNorm> final_layer_norm_;
-  std::optional<RotaryEmbedding> rotary_emb_;
 };
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include "exporters/models/layers/mlp.h"
 #include "exporters/models/llama_like.h"
 #include "exporters/models/operators.h"
+#include "exporters/models/rotary_decoder.h"
 
 #include <tuple>
 
@@ -99,35 +100,18 @@ class PhiDecoderLayer : public Module {
   LayerNorm input_layernorm_;
 };
 
-class PhiModel : public DecoderModel {
+class PhiModel : public RotaryDecoder<PhiDecoderLayer> {
  public:
   PhiModel(Scope scope, const ModelConfig& config, const LlamaLikeSpec& spec)
-      : DecoderModel(std::move(scope), kPhi, config, decoder_traits(spec)),
-        embed_tokens_(child("embed_tokens"), spec.vocab_size, spec.hidden_size, spec.pad_token_id) {
+      : RotaryDecoder(std::move(scope), kPhi, config, decoder_traits(spec)) {
+    embeddings_.emplace(child("embed_tokens"), spec.vocab_size, spec.hidden_size, spec.pad_token_id);
     const bool norms = config.flag("qk_layernorm", false);
     for (size_t i = 0; i < spec.layers.size(); ++i) {
       layers_.emplace_back(child(fmt::format("layers.{}", i)), spec, norms);
     }
-    rotary_emb_.emplace(child("rotary_emb"), "PhiRotaryEmbedding", spec.ropes.front().second);
-    final_layernorm_.emplace(child("final_layernorm"), spec.hidden_size, spec.norm_eps);
+    rotary_.emplace(child("rotary_emb"), "PhiRotaryEmbedding", spec.ropes.front().second);
+    final_norm_.emplace(child("final_layernorm"), spec.hidden_size, spec.norm_eps);
   }
-
- protected:
-  at::Tensor embed(const at::Tensor& input_ids) const override { return embed_tokens_(input_ids); }
-  at::Tensor begin(const at::Tensor& embeddings, Pass& pass) const override {
-    pass.rotary.push_back((*rotary_emb_)(pass.position_ids, embeddings.scalar_type()));
-    return embeddings;
-  }
-  AttentionResult run_layer(size_t index, const at::Tensor& hidden, const LayerInputs& inputs) const override {
-    return layers_[index](hidden, inputs.pass->rotary.front(), inputs.mask, inputs.cache, inputs.pass->kind);
-  }
-  at::Tensor finish(const at::Tensor& hidden) const override { return (*final_layernorm_)(hidden); }
-
- private:
-  Embedding embed_tokens_;
-  ModuleList<PhiDecoderLayer> layers_;
-  std::optional<RotaryEmbedding> rotary_emb_;
-  std::optional<LayerNorm> final_layernorm_;
 };
 
 }  // namespace

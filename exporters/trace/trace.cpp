@@ -1,6 +1,7 @@
 #include "exporters/trace/trace.h"
 
 #include "exporters/fake/dispatch_mode.h"
+#include "exporters/graph/leaf_argument.h"
 #include "exporters/support/error.h"
 #include "exporters/trace/recorder.h"
 
@@ -57,17 +58,7 @@ class Trace {
       program_.sample_inputs.push_back(*tensor);
       return recorder_.add_input(path, *tensor, axes(path, *tensor));
     }
-    recorder_.add_constant_input(
-        path, std::visit(
-                  [](const auto& value) -> Argument {
-                    using T = std::decay_t<decltype(value)>;
-                    if constexpr (std::is_same_v<T, std::monostate> || std::is_same_v<T, at::Tensor>) {
-                      return {};
-                    } else {
-                      return value;
-                    }
-                  },
-                  leaf));
+    recorder_.add_constant_input(path, constant_argument(leaf));
     return leaf;
   }
 

@@ -3,6 +3,7 @@
 #include "exporters/support/error.h"
 #include "exporters/support/quote.h"
 #include "exporters/weights/crc32.h"
+#include "exporters/weights/zip_format.h"
 
 #include <zlib.h>
 
@@ -13,18 +14,13 @@
 namespace exporters {
 namespace {
 
-// The format: PKWARE's APPNOTE.TXT 6.3.
-constexpr uint32_t kLocalHeader = 0x04034b50;
-constexpr uint32_t kDirectoryHeader = 0x02014b50;
-constexpr uint32_t kEnd = 0x06054b50;
-constexpr uint32_t kEnd64 = 0x06064b50;
-constexpr uint32_t kEnd64Locator = 0x07064b50;
+using namespace zip;  // NOLINT(google-build-using-namespace): constants of the format
+
 constexpr uint64_t kLocalHeaderSize = 30;
 constexpr uint64_t kDirectoryHeaderSize = 46;
 constexpr uint64_t kEndSize = 22;
 constexpr uint64_t kEnd64Size = 56;
 constexpr uint64_t kEnd64LocatorSize = 20;
-constexpr uint16_t kZip64Field = 1;
 constexpr uint16_t kEncrypted = 1;
 // Deflate cannot do better than 258 bytes for 2 bits.
 constexpr uint64_t kMaxRatio = 1040;

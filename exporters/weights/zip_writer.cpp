@@ -3,19 +3,15 @@
 #include "exporters/support/error.h"
 #include "exporters/support/file_copy.h"
 #include "exporters/weights/crc32.h"
+#include "exporters/weights/zip_format.h"
 
 #include <algorithm>
 
 namespace exporters {
 namespace {
 
-// The format: PKWARE's APPNOTE.TXT 6.3. All numbers are little-endian.
-constexpr uint32_t kLocalHeader = 0x04034b50;
-constexpr uint32_t kDirectoryHeader = 0x02014b50;
-constexpr uint32_t kEnd = 0x06054b50;
-constexpr uint32_t kEnd64 = 0x06064b50;
-constexpr uint32_t kEnd64Locator = 0x07064b50;
-constexpr uint16_t kZip64Field = 1;
+using namespace zip;  // NOLINT(google-build-using-namespace): constants of the format
+
 constexpr uint16_t kPaddingField = 0x4246;  // "FB": PyTorch's own
 constexpr uint16_t kVersion = 20;
 constexpr uint16_t kVersionZip64 = 45;
