@@ -5,6 +5,8 @@
 #include "exporters/models/operators.h"
 #include "exporters/models/rotary_decoder.h"
 
+#include <fmt/format.h>
+
 #include <tuple>
 
 namespace exporters::models {

@@ -3,6 +3,8 @@
 #include "exporters/models/llama_like.h"
 #include "exporters/support/json.h"
 
+#include <fmt/format.h>
+
 namespace exporters::models {
 namespace {
 

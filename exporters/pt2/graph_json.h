@@ -5,6 +5,7 @@
 #include "exporters/pt2/meta_json.h"
 #include "exporters/pt2/sym_text.h"
 
+#include <ATen/core/jit_type_base.h>
 #include <nlohmann/json_fwd.hpp>
 
 #include <string>
