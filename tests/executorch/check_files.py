@@ -21,11 +21,13 @@ def tensor(entry):
 
 
 def check_file(path):
-    program = deserialize_pte_binary(path.read_bytes()).program
-    plan = program.execution_plan[0]
+    data = path.read_bytes()
+    plan = deserialize_pte_binary(data).program.execution_plan[0]
     assert plan.values and plan.chains[0].instructions, f"{path.name}: an empty plan"
     call = json.loads(path.with_suffix(".json").read_text())
-    method = Runtime.get().load_program(path.read_bytes()).load_method(plan.name)
+    # The runtime borrows: a method is good only as long as the program and its bytes are there.
+    program = Runtime.get().load_program(data)
+    method = program.load_method(plan.name)
     outputs = method.execute([tensor(entry) for entry in call["inputs"]])
     assert len(outputs) == len(call["outputs"])
     for got, entry in zip(outputs, call["outputs"]):
