@@ -5,6 +5,7 @@
 #include "exporters/patching/effects.h"
 #include "exporters/support/error.h"
 #include "tests/interpreter/graph_builder.h"
+#include "tests/support/error_of.h"
 
 #include <ATen/Functions.h>
 #include <gmock/gmock.h>
@@ -13,10 +14,11 @@
 namespace exporters {
 namespace {
 
-using testing::AllOf;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using testing::error_of;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 std::vector<std::string> targets(const Graph& graph) {
   std::vector<std::string> names;
@@ -26,15 +28,6 @@ std::vector<std::string> targets(const Graph& graph) {
     }
   }
   return names;
-}
-
-std::string error_of(const std::function<void()>& run) {
-  try {
-    run();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 Value* call_before(Graph& graph, Node& node, const char* target, Value* operand) {
@@ -57,12 +50,12 @@ FxNodeFix retarget(std::string from, std::string to) {
   };
 }
 
-struct Fixes : testing::Test {
+struct Fixes : ::testing::Test {
   GraphBuilder builder;
   Value* x = builder.input("x", at::randn({4, 3}));
 
   std::string backend() const {
-    return std::string("fixes_") + testing::UnitTest::GetInstance()->current_test_info()->name();
+    return std::string("fixes_") + ::testing::UnitTest::GetInstance()->current_test_info()->name();
   }
   size_t apply(ExportedProgram& program) const { return apply_fx_node_fixes(backend(), program, {.verify = true}); }
 };

@@ -3,6 +3,7 @@
 #include "exporters/patching/scope.h"
 #include "exporters/support/error.h"
 #include "exporters/support/place.h"
+#include "tests/support/error_of.h"
 
 #include <ATen/core/Tensor.h>
 #include <gmock/gmock.h>
@@ -17,6 +18,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::ElementsAre;
+using testing::error_of;
 using ::testing::HasSubstr;
 
 using Text = std::string(const std::string&);
@@ -45,15 +47,6 @@ FunctionPatch around(const std::string& mark) {
 
 PatchNotes because(std::string name, bool optional = false) {
   return {.name = std::move(name), .reason = "a test", .optional = optional};
-}
-
-std::string error_of(const std::function<void()>& run) {
-  try {
-    run();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 struct FunctionPatches : ::testing::Test {

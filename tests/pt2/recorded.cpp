@@ -60,13 +60,4 @@ double difference(const std::shared_ptr<const ExportedProgram>& program, const s
   return largest;
 }
 
-std::string error_of(const std::function<void()>& run) {
-  try {
-    run();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
 }  // namespace exporters::testing

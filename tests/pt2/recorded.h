@@ -1,9 +1,9 @@
 #pragma once
 
 #include "exporters/graph/exported_program.h"
+#include "tests/support/error_of.h"
 
 #include <filesystem>
-#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -17,8 +17,5 @@ std::vector<at::Tensor> numbered(const std::filesystem::path& file, const std::s
 /// larger of 1 and the value. Fails the test for other numbers, dtypes or shapes of outputs, and where one has NaN or
 /// infinity and the other not.
 double difference(const std::shared_ptr<const ExportedProgram>& program, const std::filesystem::path& file);
-
-/// The message of the Error that `run` throws; "no error".
-std::string error_of(const std::function<void()>& run);
 
 }  // namespace exporters::testing

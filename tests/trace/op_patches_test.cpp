@@ -3,6 +3,7 @@
 #include "exporters/patching/scope.h"
 #include "exporters/support/error.h"
 #include "exporters/trace/trace.h"
+#include "tests/support/error_of.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/add.h>
@@ -30,6 +31,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::ElementsAre;
+using testing::error_of;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using torch::jit::Stack;
@@ -52,15 +54,6 @@ std::vector<std::string> targets(const ExportedProgram& program) {
     }
   }
   return result;
-}
-
-std::string error_of(const std::function<void()>& run) {
-  try {
-    run();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 PatchNotes because(std::string name, bool optional = false) {
