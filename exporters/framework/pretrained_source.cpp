@@ -69,12 +69,17 @@ using LeavesByName = std::map<std::string, at::Tensor>;
 models::SampleSize size_of(const LeavesByName& leaves) {
   models::SampleSize size;
   size.sequence = 1;
+  bool found = false;
   for (const auto& [name, tensor] : leaves) {
     if (tensor.dim() == kStatesRank) {
+      const bool is_encoders = name.find(".cross_attention_cache.") != std::string::npos;
       size.batch = tensor.size(0);
-      size.past = tensor.size(kLengthAxis);
-      return size;
+      (is_encoders ? size.source : size.past) = tensor.size(kLengthAxis);
+      found = true;
     }
+  }
+  if (found) {
+    return size;
   }
   fail("no part of a cache among the sample inputs has {} axes, as keys and values have: this one has {}", kStatesRank,
        leaves.begin()->second.dim());

@@ -33,10 +33,6 @@ constexpr std::array kRules{
 
 at::TensorOptions int64() { return at::TensorOptions().dtype(c10::ScalarType::Long); }
 
-PyTree tuple_of(std::vector<at::Tensor> tensors) {
-  return PyTree::tuple({std::make_move_iterator(tensors.begin()), std::make_move_iterator(tensors.end())});
-}
-
 }  // namespace
 
 BertConfig::BertConfig(const ModelConfig& config)

@@ -293,7 +293,10 @@ EncoderDecoderCache::EncoderDecoderCache(std::unique_ptr<LayeredCache> self_atte
     : self_attention_(std::move(self_attention)),
       cross_attention_(std::move(cross_attention)),
       is_updated_(std::move(is_updated)) {
-  for (size_t i = 0; is_updated_.empty() && i < cross_attention_->size(); ++i) {
+  if (!is_updated_.empty()) {
+    return;
+  }
+  for (size_t i = 0; i < cross_attention_->size(); ++i) {
     is_updated_.emplace(i, cross_attention_->layer(i).is_initialized());
   }
 }

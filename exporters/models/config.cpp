@@ -108,9 +108,9 @@ std::string ModelConfig::string(std::string_view name, std::string_view fallback
   return root().get_string(name, fallback);
 }
 
-int64_t ModelConfig::num_labels() const {
+int64_t ModelConfig::num_labels(int64_t fallback) const {
   const auto labels = root().find("id2label");
-  const int64_t count = size("num_labels", labels ? static_cast<int64_t>(labels->keys().size()) : 2);
+  const int64_t count = size("num_labels", labels ? static_cast<int64_t>(labels->keys().size()) : fallback);
   if (count == 1 && string("problem_type", "") == "single_label_classification") {
     throw Error("config field \"problem_type\" is \"single_label_classification\" with one label", where_,
                 "With one label it is \"regression\"; a binary classification has two labels");

@@ -53,8 +53,8 @@ class ModelConfig {
   std::string string(std::string_view name, std::string_view fallback) const;
   static constexpr int64_t kMaxSize = int64_t{1} << 31;
 
-  /// As the reference counts: `num_labels` if there is one, else the number of `id2label` entries, else 2.
-  int64_t num_labels() const;
+  /// As the reference counts: `num_labels` if there is one, else the number of `id2label` entries, else `fallback`.
+  int64_t num_labels(int64_t fallback = 2) const;
   /// Empty when the config has no id2label.
   std::map<int64_t, std::string> id2label() const;
   /// `dtype`, or the older `torch_dtype`; nothing when the config has neither.

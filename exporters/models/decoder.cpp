@@ -15,32 +15,8 @@ namespace {
 
 at::TensorOptions int64() { return at::TensorOptions().dtype(c10::ScalarType::Long); }
 
-PyTree tuple_of(std::vector<at::Tensor> tensors) {
-  return PyTree::tuple({std::make_move_iterator(tensors.begin()), std::make_move_iterator(tensors.end())});
-}
-
 std::string class_of(const DecoderFamily& family, std::string_view what) {
   return fmt::format("{}{}", family.prefix, what);
-}
-
-/// The cache argument under its name, or under its older one.
-const PyTree* cache_argument(const ForwardArgs& args) {
-  if (args.has("cache") && args.has("past_key_values")) {
-    throw Error("both cache and past_key_values are given", {}, "They are two names of one argument: give cache");
-  }
-  const char* name = args.has("past_key_values") ? "past_key_values" : "cache";
-  return args.has(name) ? args.find(name) : nullptr;
-}
-
-/// Of the first parameter; float32 before loading.
-c10::ScalarType parameter_dtype(const Module& module) {
-  std::optional<c10::ScalarType> dtype;
-  module.for_each_slot([&](const std::string&, const Slot& slot) {
-    if (!dtype && slot.persistent() && slot.tensor->defined()) {
-      dtype = slot.tensor->scalar_type();
-    }
-  });
-  return dtype.value_or(c10::ScalarType::Float);
 }
 
 }  // namespace
@@ -95,7 +71,7 @@ ForwardArgs DecoderModel::sample_inputs(const SampleSize& size) const {
   }
   const at::Tensor positions = at::arange(size.past, size.past + size.sequence, int64()).unsqueeze(0);
   args.set("position_ids", positions.expand({size.batch, size.sequence}).contiguous());
-  const c10::ScalarType dtype = parameter_dtype(*this);
+  const c10::ScalarType dtype = parameter_dtype();
   LayeredCache::Layers layers;
   for (size_t i = 0; i < traits_.sliding_windows.size(); ++i) {
     const auto states = [&](int64_t which) {
@@ -157,7 +133,7 @@ void DecoderModel::check_cache(LayeredCache& cache) const {
 }
 
 std::unique_ptr<LayeredCache> DecoderModel::cache_for(const ForwardArgs& args, bool use_cache) const {
-  if (const PyTree* given = cache_argument(args)) {
+  if (const PyTree* given = args.find_renamed("cache", "past_key_values")) {
     std::unique_ptr<Cache> cache = Cache::from_tree(*given);
     auto* layered = dynamic_cast<LayeredCache*>(cache.get());
     ensure(layered != nullptr, "{} has no encoder: it takes a DynamicCache or a StaticCache", class_name());
@@ -233,11 +209,7 @@ DecoderModel::Output DecoderModel::operator()(const ForwardArgs& args, const Fla
   const auto scope = enter();
   const at::Tensor input_ids = args.tensor("input_ids");
   at::Tensor embeddings = args.tensor("inputs_embeds");
-  if (input_ids.defined() == embeddings.defined()) {
-    throw Error(input_ids.defined() ? "both input_ids and inputs_embeds are given"
-                                    : "neither input_ids nor inputs_embeds is given",
-                {}, "Give exactly one of them");
-  }
+  args.require_one_of("input_ids", "inputs_embeds");
   if (input_ids.defined()) {
     embeddings = embed(input_ids);
   }

@@ -124,6 +124,10 @@ class DecoderModel : public PreTrainedModel {
   DecoderTraits traits_;
 };
 
+/// The positions that `logits_to_keep` asks for; null or None: all.
+/// @param hidden [batch, length, hidden]
+at::Tensor kept_positions(const at::Tensor& hidden, const PyTree* logits_to_keep);
+
 /// Makes the bare model of a family at a place.
 using MakeDecoder = std::unique_ptr<DecoderModel> (*)(Scope scope, const ModelConfig& config);
 

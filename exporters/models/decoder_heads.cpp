@@ -28,7 +28,8 @@ PyTree output_of(std::string_view type, std::vector<std::pair<std::string, PyTre
   return PyTree::object(fmt::format("transformers.modeling_outputs.{}", type), std::move(fields));
 }
 
-/// The positions that `logits_to_keep` asks for. @param hidden [batch, length, hidden]
+}  // namespace
+
 at::Tensor kept_positions(const at::Tensor& hidden, const PyTree* keep) {
   if (keep == nullptr || keep->is_none()) {
     return hidden;
@@ -48,8 +49,6 @@ at::Tensor kept_positions(const at::Tensor& hidden, const PyTree* keep) {
   throw Error(fmt::format("logits_to_keep has {} dimensions", indices.dim()), {},
               "It is a number, [positions] or [batch, positions]");
 }
-
-}  // namespace
 
 DecoderHead::DecoderHead(const DecoderFamily& family, std::string_view class_name, std::string_view base,
                          MakeDecoder make, const ModelConfig& config)

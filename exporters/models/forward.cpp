@@ -45,6 +45,23 @@ bool ForwardArgs::has(std::string_view name) const {
   return value != nullptr && !value->is_none();
 }
 
+void ForwardArgs::require_one_of(std::string_view a, std::string_view b) const {
+  if (has(a) == has(b)) {
+    throw Error(
+        has(a) ? fmt::format("both {} and {} are given", a, b) : fmt::format("neither {} nor {} is given", a, b), {},
+        "Give exactly one of them");
+  }
+}
+
+const PyTree* ForwardArgs::find_renamed(std::string_view name, std::string_view former_name) const {
+  if (has(name) && has(former_name)) {
+    throw Error(fmt::format("both {} and {} are given", name, former_name), {},
+                fmt::format("They are two names of one argument: give {}", name));
+  }
+  const std::string_view given = has(former_name) ? former_name : name;
+  return has(given) ? find(given) : nullptr;
+}
+
 bool ForwardArgs::flag(std::string_view name, bool fallback) const {
   const PyTree* value = find(name);
   if (value == nullptr || value->is_none()) {
@@ -55,6 +72,10 @@ bool ForwardArgs::flag(std::string_view name, bool fallback) const {
     throw Error("expected true or false", fmt::format("argument \"{}\"", name));
   }
   return *flag;
+}
+
+PyTree tuple_of(std::vector<at::Tensor> tensors) {
+  return PyTree::tuple({std::make_move_iterator(tensors.begin()), std::make_move_iterator(tensors.end())});
 }
 
 }  // namespace exporters::models

@@ -30,6 +30,10 @@ class ForwardArgs {
   bool flag(std::string_view name, bool fallback) const;
   /// Whether the argument was given and is not None.
   bool has(std::string_view name) const;
+  /// Throws Error unless exactly one of two arguments was given.
+  void require_one_of(std::string_view a, std::string_view b) const;
+  /// The argument under one of its two names, or null. Throws Error when it was given under both.
+  const PyTree* find_renamed(std::string_view name, std::string_view former_name) const;
 
   size_t size() const { return items_.size(); }
   auto begin() const { return items_.begin(); }
@@ -38,6 +42,9 @@ class ForwardArgs {
  private:
   std::vector<Item> items_;
 };
+
+/// A tuple of tensors as a value.
+PyTree tuple_of(std::vector<at::Tensor> tensors);
 
 /// What a model says of one argument of its forward.
 struct ArgumentSpec {
@@ -48,6 +55,7 @@ struct ArgumentSpec {
     kFlag,     ///< true or false
     kCount,    ///< an integer, or an int64 or int32 tensor
     kCache,    ///< a cache (cache.h)
+    kOutputs,  ///< what another model returned: a ModelOutput, tuple or list that begins with a tensor
     kRefused,  ///< known to the reference but not supported here; None only
   };
   std::string name;

@@ -69,7 +69,7 @@ void StateLoader::run(std::optional<c10::ScalarType> dtype, bool defer) {
   check_shapes();
   fill(defer);
   tie();
-  make_buffers();
+  make_missing();
   report();
 }
 
@@ -101,17 +101,27 @@ std::string StateLoader::model_name(std::string_view key) const {
   return name;
 }
 
-bool StateLoader::is_former_buffer(std::string_view key) const {
+bool StateLoader::is_passed_over(std::string_view key) const {
   const auto ends = [key](std::string_view name) { return ends_with_name(key, name); };
+  const auto begins = [key](std::string_view name) { return key.starts_with(name); };
   return std::any_of(std::begin(kFormerBuffers), std::end(kFormerBuffers), ends) ||
-         std::any_of(rules_.former_buffers.begin(), rules_.former_buffers.end(), ends);
+         std::any_of(rules_.former_buffers.begin(), rules_.former_buffers.end(), ends) ||
+         std::any_of(rules_.unused.begin(), rules_.unused.end(), begins);
+}
+
+// The reference's `_keep_in_fp32_modules`.
+c10::ScalarType StateLoader::dtype_of(std::string_view name) const {
+  const auto is_part = [name](std::string_view module) { return name.find(module) != std::string_view::npos; };
+  const bool kept = dtype_ == c10::ScalarType::Half &&
+                    std::any_of(rules_.kept_in_float32.begin(), rules_.kept_in_float32.end(), is_part);
+  return kept ? c10::ScalarType::Float : dtype_;
 }
 
 void StateLoader::match_keys() {
   for (const std::string& key : checkpoint_.names()) {
     const std::string name = model_name(key);
     if (!wanted_.contains(name)) {
-      if (!is_former_buffer(key)) {
+      if (!is_passed_over(key)) {
         report_.surplus_keys.push_back(key);
       }
       continue;
@@ -124,21 +134,27 @@ void StateLoader::match_keys() {
   }
 }
 
-// One of a pair may stand for the other; where both are stored and differ, the reference uses both.
+// One of several that are tied may stand for the others: the source, else the first that is stored. Where another one
+// is stored too and differs, the reference uses both.
 void StateLoader::pair_tied_weights() {
-  for (const TiedWeights& pair : model_.tied_weights()) {
-    const std::string& target = pair.target;
-    const std::string& source = pair.source;
-    const bool has_target = stored_.contains(target);
-    const bool has_source = stored_.contains(source);
-    if (has_target && has_source && !is_same(target, source)) {
-      report_.untied.push_back(target);
-    } else if (has_source) {
-      stored_.erase(target);
-      tied_.emplace(target, source);
-    } else if (has_target) {
-      tied_.emplace(source, target);
+  const std::vector<TiedWeights> pairs = model_.tied_weights();
+  for (const TiedWeights& pair : pairs) {
+    if (!stored_.contains(pair.source) && !tied_.contains(pair.source) && stored_.contains(pair.target)) {
+      tied_.emplace(pair.source, pair.target);
     }
+  }
+  for (const TiedWeights& pair : pairs) {
+    const auto stand_in = tied_.find(pair.source);
+    const std::string& source = stand_in != tied_.end() ? stand_in->second : pair.source;
+    if (pair.target == source || !stored_.contains(source)) {
+      continue;
+    }
+    if (stored_.contains(pair.target) && !is_same(pair.target, source)) {
+      report_.untied.push_back(pair.target);
+      continue;
+    }
+    stored_.erase(pair.target);
+    tied_.emplace(pair.target, source);
   }
 }
 
@@ -151,7 +167,7 @@ bool StateLoader::is_same(const std::string& a, const std::string& b) const {
 void StateLoader::check_missing() const {
   std::vector<std::string> missing;
   for (const std::string& name : order_) {
-    if (!stored_.contains(name) && !tied_.contains(name)) {
+    if (!stored_.contains(name) && !tied_.contains(name) && !wanted_.at(name)->make) {
       missing.push_back(name);
     }
   }
@@ -189,30 +205,34 @@ void StateLoader::fill(bool defer) {
   for (const auto& [name, key] : stored_) {
     const CheckpointEntry& entry = *checkpoint_.find(key);
     at::Tensor& tensor = *wanted_.at(name)->tensor;
-    if (entry.tensor->dtype == dtype_) {
+    const c10::ScalarType dtype = dtype_of(name);
+    if (entry.tensor->dtype == dtype) {
       tensor = entry.file->tensor(*entry.tensor);
-      model_.sources_.emplace(name, entry.file->source(*entry.tensor));
+      model_.sources_.emplace(&tensor, entry.file->source(*entry.tensor));
     } else if (defer) {
-      tensor = defer_conversion(entry.file->source(*entry.tensor), entry.tensor->dtype, entry.tensor->shape, dtype_);
+      tensor = defer_conversion(entry.file->source(*entry.tensor), entry.tensor->dtype, entry.tensor->shape, dtype);
     } else {
-      tensor = entry.file->tensor(*entry.tensor).to(dtype_);
+      tensor = entry.file->tensor(*entry.tensor).to(dtype);
     }
   }
 }
 
 void StateLoader::tie() {
   for (const auto& [name, other] : tied_) {
-    *wanted_.at(name)->tensor = *wanted_.at(other)->tensor;
-    if (const auto source = model_.sources_.find(other); source != model_.sources_.end()) {
-      model_.sources_.emplace(name, source->second);
+    at::Tensor& tensor = *wanted_.at(name)->tensor;
+    tensor = *wanted_.at(other)->tensor;
+    if (const auto source = model_.sources_.find(wanted_.at(other)->tensor); source != model_.sources_.end()) {
+      model_.sources_.emplace(&tensor, source->second);
     }
   }
 }
 
-void StateLoader::make_buffers() {
-  model_.for_each_slot([](const std::string&, const Slot& slot) {
-    if (slot.make) {
-      *slot.tensor = slot.make();
+// What the checkpoint does not hold, as far as the model knows its value.
+void StateLoader::make_missing() {
+  model_.for_each_slot([this](const std::string& name, const Slot& slot) {
+    if (slot.make && !stored_.contains(name) && !tied_.contains(name)) {
+      const at::Tensor made = slot.make();
+      *slot.tensor = slot.in_model_dtype ? made.to(dtype_) : made;
     }
   });
 }

@@ -25,7 +25,8 @@ class StateLoader {
  private:
   c10::ScalarType stored_dtype() const;
   std::string model_name(std::string_view key) const;
-  bool is_former_buffer(std::string_view key) const;
+  bool is_passed_over(std::string_view key) const;
+  c10::ScalarType dtype_of(std::string_view name) const;
   void match_keys();
   void pair_tied_weights();
   bool is_same(const std::string& a, const std::string& b) const;
@@ -33,7 +34,7 @@ class StateLoader {
   void check_shapes() const;
   void fill(bool defer);
   void tie();
-  void make_buffers();
+  void make_missing();
   void report();
 
   PreTrainedModel& model_;

@@ -144,10 +144,21 @@ CausalMask create_causal_mask(AttentionKind kind, const at::Tensor& embeds, cons
   if (!options.span && options.position_ids.defined()) {
     return {finish(kind, packed_mask(options.position_ids, options.sliding_window), embeds)};
   }
-  if (span.starts_empty() && !span.fixed_length && !options.sliding_window && kind == AttentionKind::kSdpa) {
+  if (!options.always_made && span.starts_empty() && !span.fixed_length && !options.sliding_window &&
+      kind == AttentionKind::kSdpa) {
     return {{}, /*is_causal=*/true};
   }
   return {finish(kind, span_mask(span, queries, options.sliding_window), embeds)};
+}
+
+at::Tensor add_bias(const at::Tensor& mask, const at::Tensor& bias) {
+  if (!mask.defined()) {
+    return bias;
+  }
+  if (mask.scalar_type() != c10::ScalarType::Bool) {
+    return bias + mask;
+  }
+  return at::where(mask, bias, scalar(lowest(bias.scalar_type()), bias));
 }
 
 }  // namespace exporters::models

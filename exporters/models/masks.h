@@ -41,6 +41,8 @@ struct CausalMaskOptions {
   at::Tensor position_ids = {};
   /// A query sees itself and the `sliding_window` - 1 positions before it.
   std::optional<int64_t> sliding_window = {};
+  /// The mask is made also where causality alone would do.
+  bool always_made = false;
 };
 
 /// A query sees the keys up to its own position.
@@ -48,5 +50,11 @@ struct CausalMaskOptions {
 ///        of fixed length, those that are taken after this forward, or all
 CausalMask create_causal_mask(AttentionKind kind, const at::Tensor& embeds, const at::Tensor& attention_mask,
                               const CausalMaskOptions& options = {});
+
+/// A mask that is added to the scores, with a bias for each pair of positions: `bias` where a query may look, the
+/// lowest finite number elsewhere.
+/// @param mask undefined, or as made for kSdpa; one that is not bool is added to `bias`
+/// @param bias [1, heads, queries, keys]
+at::Tensor add_bias(const at::Tensor& mask, const at::Tensor& bias);
 
 }  // namespace exporters::models

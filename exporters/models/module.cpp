@@ -6,18 +6,26 @@
 
 namespace exporters::models {
 
-Module::Module(Scope scope, std::string class_name) : name_(std::move(scope.name)), class_name_(std::move(class_name)) {
+Module::Module(Scope scope, std::string class_name)
+    : parent_(scope.parent), name_(std::move(scope.name)), class_name_(std::move(class_name)) {
   if (scope.parent != nullptr) {
     scope.parent->children_.push_back(this);
   }
 }
 
-void Module::parameter(std::string name, at::Tensor& tensor, std::vector<int64_t> shape) {
-  slots_.push_back({std::move(name), Slot::Kind::kParameter, std::move(shape), &tensor, {}});
+void Module::parameter(std::string name, at::Tensor& tensor, std::vector<int64_t> shape,
+                       std::function<at::Tensor()> make) {
+  slots_.push_back({std::move(name), Slot::Kind::kParameter, std::move(shape), &tensor, std::move(make)});
 }
 
-void Module::buffer(std::string name, at::Tensor& tensor, std::function<at::Tensor()> make) {
-  slots_.push_back({std::move(name), Slot::Kind::kBuffer, {}, &tensor, std::move(make)});
+void Module::buffer(std::string name, at::Tensor& tensor, std::function<at::Tensor()> make, bool in_model_dtype) {
+  slots_.push_back(
+      {std::move(name), Slot::Kind::kBuffer, {}, &tensor, std::move(make), /*stored=*/false, in_model_dtype});
+}
+
+void Module::stored_buffer(std::string name, at::Tensor& tensor, std::vector<int64_t> shape,
+                           std::function<at::Tensor()> make) {
+  slots_.push_back({std::move(name), Slot::Kind::kBuffer, std::move(shape), &tensor, std::move(make)});
 }
 
 void Module::for_each_slot(const std::function<void(const std::string&, const Slot&)>& visit) const {

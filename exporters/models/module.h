@@ -28,10 +28,14 @@ struct Slot {
   Kind kind = Kind::kParameter;
   std::vector<int64_t> shape;
   at::Tensor* tensor = nullptr;
-  std::function<at::Tensor()> make;  ///< non-persistent buffers only
+  /// Of a tensor that checkpoints need not hold: its value then.
+  std::function<at::Tensor()> make = {};
+  bool stored = true;  ///< checkpoints may hold it
+  /// A made tensor is rounded to the model's dtype; checkpoints' always are.
+  bool in_model_dtype = true;
 
   bool is_buffer() const { return kind == Kind::kBuffer; }
-  bool persistent() const { return !make; }
+  bool persistent() const { return stored; }
 };
 
 /// A layer or a model: named tensors and submodules, named as in the checkpoint.
@@ -47,6 +51,7 @@ class Module {
   Module& operator=(const Module&) = delete;
 
   const std::string& name() const { return name_; }              ///< within its parent
+  const Module* parent() const { return parent_; }               ///< null for a root
   const std::string& class_name() const { return class_name_; }  ///< the reference's: "BertSelfAttention"
 
   /// Calls `visit(full name, slot)` for each tensor, in the order of the reference's state_dict: a module's own ones,
@@ -55,9 +60,15 @@ class Module {
 
  protected:
   Scope child(std::string name) { return {this, std::move(name)}; }
-  void parameter(std::string name, at::Tensor& tensor, std::vector<int64_t> shape);
+  /// @param make the value where the checkpoint has none; without it, that is an error
+  void parameter(std::string name, at::Tensor& tensor, std::vector<int64_t> shape,
+                 std::function<at::Tensor()> make = {});
   /// A buffer that no checkpoint holds; `make` is called after the checkpoint has been checked.
-  void buffer(std::string name, at::Tensor& tensor, std::function<at::Tensor()> make);
+  /// @param in_model_dtype whether its value is rounded to the model's dtype
+  void buffer(std::string name, at::Tensor& tensor, std::function<at::Tensor()> make, bool in_model_dtype = false);
+  /// A buffer that checkpoints hold; `make` gives its value where one does not.
+  void stored_buffer(std::string name, at::Tensor& tensor, std::vector<int64_t> shape,
+                     std::function<at::Tensor()> make);
 
   /// Enters this module: for the lifetime of the result, traced nodes and errors carry its path and class.
   [[nodiscard]] ModuleScope enter(SourceLocation location = SourceLocation::current()) const {
@@ -67,6 +78,7 @@ class Module {
  private:
   void visit_slots(const std::string& prefix, const std::function<void(const std::string&, const Slot&)>& visit) const;
 
+  const Module* parent_;
   std::string name_;
   std::string class_name_;
   std::vector<Slot> slots_;

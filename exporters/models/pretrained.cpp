@@ -58,9 +58,16 @@ void check_argument(const ArgumentSpec& spec, const ForwardArgs& args) {
     case ArgumentSpec::Kind::kCount:
       check_count(spec, *value);
       return;
+    case ArgumentSpec::Kind::kOutputs:
+      if (value->is_leaf() || value->children().empty() || !value->children().front().is_tensor()) {
+        throw Error("expected the outputs of an encoder", argument(spec),
+                    "That is a ModelOutput, a tuple or a list, whose first entry is the last hidden state");
+      }
+      return;
     case ArgumentSpec::Kind::kCache:
       if (!Cache::is_cache(*value)) {
-        throw Error("expected a cache", argument(spec), "A cache is a DynamicCache or a StaticCache");
+        throw Error("expected a cache", argument(spec),
+                    "A cache is a DynamicCache, a StaticCache or an EncoderDecoderCache");
       }
       return;
     default:
@@ -109,6 +116,7 @@ PyTree PreTrainedModel::forward(const ForwardArgs& args) const {
   flags.hidden_states = args.flag("output_hidden_states", config_.flag("output_hidden_states", false));
   flags.attentions = args.flag("output_attentions", config_.flag("output_attentions", false));
   flags.use_cache = args.flag("use_cache", config_.flag("use_cache", true));
+  flags.router_logits = args.flag("output_router_logits", config_.flag("output_router_logits", false));
   flags.attention = flags.attentions ? AttentionKind::kEager : attention_;
   PyTree output = run(args, flags);
   const bool return_dict = args.flag(kReturnDict, config_.flag(kReturnDict, true));
@@ -123,6 +131,7 @@ PyTree PreTrainedModel::operator()(const ForwardArgs& args) const {
       check_indices(spec.name, args.tensor(spec.name), {spec.limit, spec.note});
     }
   }
+  check_values(args);
   try {
     return forward(args);
   } catch (const c10::Error& error) {
@@ -130,13 +139,34 @@ PyTree PreTrainedModel::operator()(const ForwardArgs& args) const {
   }
 }
 
+c10::ScalarType PreTrainedModel::parameter_dtype() const {
+  std::optional<c10::ScalarType> dtype;
+  for_each_slot([&](const std::string&, const Slot& slot) {
+    if (!dtype && slot.persistent() && slot.tensor->defined()) {
+      dtype = slot.tensor->scalar_type();
+    }
+  });
+  return dtype.value_or(c10::ScalarType::Float);
+}
+
+const PreTrainedModel& PreTrainedModel::root() const {
+  const PreTrainedModel* root = this;
+  for (const Module* module = parent(); module != nullptr; module = module->parent()) {
+    if (const auto* model = dynamic_cast<const PreTrainedModel*>(module)) {
+      root = model;
+    }
+  }
+  return *root;
+}
+
 std::vector<StateEntry> PreTrainedModel::state() const {
+  const auto& sources = root().sources_;
   std::vector<StateEntry> parameters;
   std::vector<StateEntry> buffers;
   std::map<const void*, std::string> seen;
   for_each_slot([&](const std::string& name, const Slot& slot) {
     StateEntry entry{name, *slot.tensor, slot.is_buffer(), slot.persistent(), {}, {}};
-    if (const auto source = sources_.find(name); source != sources_.end()) {
+    if (const auto source = sources.find(slot.tensor); source != sources.end()) {
       entry.source = source->second;
     }
     if (entry.tensor.defined()) {

@@ -42,6 +42,10 @@ struct KeyRules {
   std::vector<std::pair<std::string, std::string>> renamed;
   /// Endings of keys of buffers that older versions of the reference stored; it passes them over too.
   std::vector<std::string> former_buffers;
+  /// Beginnings of keys of the parts of a checkpoint that this model does without; they are passed over too.
+  std::vector<std::string> unused;
+  /// Parts of names of parameters that stay float32 in a float16 model.
+  std::vector<std::string> kept_in_float32;
 };
 
 /// What loading found that a person may want to know.
@@ -61,9 +65,11 @@ using AxisNames = std::map<std::string, std::map<int64_t, AxisName>>;
 
 struct SampleSize {
   int64_t batch = 1;
-  int64_t sequence = 8;
+  int64_t sequence = 8;  ///< new tokens; those of the decoder where there is one
   /// Models with a cache: how many tokens it holds. 0: no cache among the inputs.
   int64_t past = 0;
+  /// Models with an encoder: how many tokens it gets. 0: as many as the decoder with its cache.
+  int64_t source = 0;
 };
 
 /// A transformers architecture with its weights: forward from named arguments to the reference's output class.
@@ -89,6 +95,10 @@ class PreTrainedModel : public Module {
   virtual AxisNames axis_names(bool with_cache) const = 0;
   AxisNames axis_names() const { return axis_names(/*with_cache=*/false); }
 
+  /// The encoder of an encoder-decoder model, to be run or exported by itself; else null. It lives as long as this
+  /// does, and its parameters are this one's.
+  virtual const PreTrainedModel* encoder() const { return nullptr; }
+
   /// The attribute under which a model with a head keeps the bare model: "bert". Checkpoint keys match with or
   /// without it.
   virtual std::string_view base_model_prefix() const = 0;
@@ -103,24 +113,31 @@ class PreTrainedModel : public Module {
   const LoadReport& load_report() const { return report_; }
 
  protected:
+  /// Of the first parameter; float32 before loading.
+  c10::ScalarType parameter_dtype() const;
+
   struct Flags {
     bool hidden_states = false;
     bool attentions = false;
     bool use_cache = false;
+    bool router_logits = false;
     AttentionKind attention = AttentionKind::kSdpa;  ///< kEager when attentions are asked for
   };
 
   PreTrainedModel(Scope scope, std::string class_name, ModelConfig config);
   /// The architecture itself; arguments are checked.
   virtual PyTree run(const ForwardArgs& args, const Flags& flags) const = 0;
+  /// Throws Error where the values of real tensors are such that nothing is computed from them.
+  virtual void check_values(const ForwardArgs&) const {}
 
  private:
   friend class StateLoader;
   void check_arguments(const ForwardArgs& args) const;
+  const PreTrainedModel& root() const;
 
   ModelConfig config_;
   AttentionKind attention_ = AttentionKind::kSdpa;
-  std::map<std::string, WeightSource> sources_;  ///< by full name
+  std::map<const at::Tensor*, WeightSource> sources_;  ///< by the slots' tensors; a root's only
   LoadReport report_;
 };
 

@@ -2,6 +2,8 @@
 
 #include "exporters/models/bert.h"
 #include "exporters/models/decoder_families.h"
+#include "exporters/models/seq2seq_families.h"
+#include "exporters/models/whisper.h"
 #include "exporters/support/error.h"
 #include "exporters/support/near.h"
 
@@ -16,6 +18,7 @@ constexpr std::string_view kGeneration = "text-generation";
 constexpr std::string_view kTexts = "text-classification";
 constexpr std::string_view kTokens = "token-classification";
 constexpr std::string_view kAnswers = "question-answering";
+constexpr std::string_view kText2Text = "text2text-generation";
 
 template <typename Model>
 std::unique_ptr<PreTrainedModel> make(const ModelConfig& config) {
@@ -59,6 +62,23 @@ std::unique_ptr<PreTrainedModel> token_classifier_layer(const ModelConfig& confi
 template <const DecoderFamily& family, MakeDecoder make_base>
 std::unique_ptr<PreTrainedModel> question_answering(const ModelConfig& config) {
   return std::make_unique<DecoderForQuestionAnswering>(family, make_base, config);
+}
+
+// ── Encoder-decoder models: the bare model and the heads of a family ──
+
+template <const Seq2SeqFamily& family>
+std::unique_ptr<PreTrainedModel> seq2seq(const ModelConfig& config) {
+  return std::make_unique<Seq2SeqModel>(Scope{}, family, config);
+}
+
+template <const Seq2SeqFamily& family, typename Head>
+std::unique_ptr<PreTrainedModel> seq2seq_head(const ModelConfig& config) {
+  return std::make_unique<Head>(family, config);
+}
+
+template <const Seq2SeqFamily& family>
+std::unique_ptr<PreTrainedModel> seq2seq_encoder(const ModelConfig& config) {
+  return std::make_unique<Seq2SeqEncoderModel>(Scope{}, family, config);
 }
 
 constexpr ModelEntry kModels[] = {
@@ -153,6 +173,49 @@ constexpr ModelEntry kModels[] = {
     {"phi", "PhiForCausalLM", kGeneration, causal_lm<kPhi, make_phi>},
     {"phi", "PhiForSequenceClassification", kTexts, sequence_classifier<kPhi, make_phi>},
     {"phi", "PhiForTokenClassification", kTokens, token_classifier<kPhi, make_phi>},
+
+    {"t5", "T5Model", kFeatures, seq2seq<kT5>},
+    {"t5", "T5ForConditionalGeneration", kText2Text, seq2seq_head<kT5, Seq2SeqForConditionalGeneration>},
+    {"t5", "T5EncoderModel", "", seq2seq_encoder<kT5>},
+    {"t5", "T5ForSequenceClassification", kTexts, seq2seq_head<kT5, Seq2SeqForSequenceClassification>},
+    {"t5", "T5ForTokenClassification", kTokens, seq2seq_head<kT5, Seq2SeqForTokenClassification>},
+    {"t5", "T5ForQuestionAnswering", kAnswers, seq2seq_head<kT5, Seq2SeqForQuestionAnswering>},
+
+    {"mt5", "MT5Model", kFeatures, seq2seq<kMt5>},
+    {"mt5", "MT5ForConditionalGeneration", kText2Text, seq2seq_head<kMt5, Seq2SeqForConditionalGeneration>},
+    {"mt5", "MT5EncoderModel", "", seq2seq_encoder<kMt5>},
+    {"mt5", "MT5ForSequenceClassification", kTexts, seq2seq_head<kMt5, Seq2SeqForSequenceClassification>},
+    {"mt5", "MT5ForTokenClassification", kTokens, seq2seq_head<kMt5, Seq2SeqForTokenClassification>},
+    {"mt5", "MT5ForQuestionAnswering", kAnswers, seq2seq_head<kMt5, Seq2SeqForQuestionAnswering>},
+
+    {"bart", "BartModel", kFeatures, seq2seq<kBart>},
+    {"bart", "BartForConditionalGeneration", kText2Text, seq2seq_head<kBart, Seq2SeqForConditionalGeneration>},
+    {"bart", "BartForCausalLM", kGeneration, seq2seq_head<kBart, Seq2SeqForCausalLM>},
+    {"bart", "BartForSequenceClassification", kTexts, seq2seq_head<kBart, Seq2SeqForSequenceClassification>},
+    {"bart", "BartForQuestionAnswering", kAnswers, seq2seq_head<kBart, Seq2SeqForQuestionAnswering>},
+
+    {"mbart", "MBartModel", kFeatures, seq2seq<kMBart>},
+    {"mbart", "MBartForConditionalGeneration", kText2Text, seq2seq_head<kMBart, Seq2SeqForConditionalGeneration>},
+    {"mbart", "MBartForCausalLM", kGeneration, seq2seq_head<kMBart, Seq2SeqForCausalLM>},
+    {"mbart", "MBartForSequenceClassification", kTexts, seq2seq_head<kMBart, Seq2SeqForSequenceClassification>},
+    {"mbart", "MBartForQuestionAnswering", kAnswers, seq2seq_head<kMBart, Seq2SeqForQuestionAnswering>},
+
+    {"marian", "MarianModel", kFeatures, seq2seq<kMarian>},
+    {"marian", "MarianMTModel", kText2Text, seq2seq_head<kMarian, Seq2SeqForConditionalGeneration>},
+    {"marian", "MarianForCausalLM", kGeneration, seq2seq_head<kMarian, Seq2SeqForCausalLM>},
+
+    {"m2m_100", "M2M100Model", kFeatures, seq2seq<kM2M100>},
+    {"m2m_100", "M2M100ForConditionalGeneration", kText2Text, seq2seq_head<kM2M100, Seq2SeqForConditionalGeneration>},
+
+    {"nllb-moe", "NllbMoeModel", kFeatures, seq2seq<kNllbMoe>},
+    {"nllb-moe", "NllbMoeForConditionalGeneration", kText2Text,
+     seq2seq_head<kNllbMoe, Seq2SeqForConditionalGeneration>},
+
+    {"whisper", "WhisperModel", kFeatures, seq2seq<kWhisper>},
+    {"whisper", "WhisperForConditionalGeneration", "automatic-speech-recognition",
+     seq2seq_head<kWhisper, Seq2SeqForConditionalGeneration>},
+    {"whisper", "WhisperForCausalLM", kGeneration, seq2seq_head<kWhisper, Seq2SeqForCausalLM>},
+    {"whisper", "WhisperForAudioClassification", "audio-classification", make<WhisperForAudioClassification>},
 };
 
 std::vector<std::string_view> distinct(std::string_view ModelEntry::*field, std::span<const ModelEntry> entries) {

@@ -1,5 +1,6 @@
 #include "tests/models/decoder_recorded.h"
 
+#include "exporters/models/registry.h"
 #include "tests/models/recorded.h"
 
 #include <ATen/ops/where.h>
@@ -7,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <fstream>
 
 namespace exporters::testing {
 namespace {
@@ -79,16 +81,67 @@ DecoderCall::DecoderCall(const std::filesystem::path& path) {
   }
 }
 
+// In a model with an encoder, attention_mask is the encoder's.
+at::Tensor DecoderCall::mask_of(const std::string& path, const PyTree& output) const {
+  const bool has_encoder = output.find("encoder_last_hidden_state") != nullptr;
+  const bool is_encoders = path.starts_with("encoder_") || path.find("cross_attention_cache") != std::string::npos;
+  return args.tensor(has_encoder && !is_encoders ? "decoder_attention_mask" : "attention_mask");
+}
+
 void DecoderCall::expect(const PyTree& output, double tolerance) const {
   EXPECT_EQ(output.spec().dumps(), out_spec);
   const auto tensors = output.tensors();
   ASSERT_EQ(tensors.size(), leaves.size());
-  const at::Tensor mask = args.tensor("attention_mask");
   for (size_t i = 0; i < leaves.size(); ++i) {
     const auto& [path, tensor] = tensors[i];
+    const at::Tensor mask = mask_of(path, output);
     ASSERT_EQ(tensor.sizes(), leaves[i].sizes()) << path;
     EXPECT_LE(largest_difference(only_visible(tensor, mask, path), only_visible(leaves[i], mask, path)), tolerance)
         << path;
+  }
+}
+
+std::set<std::string> heads_made(const std::filesystem::path& folder) {
+  std::set<std::string> made;
+  for (const std::filesystem::path& checkpoint : checkpoints(folder)) {
+    const std::string name = checkpoint.filename().string();
+    made.insert(name.substr(0, name.find('_')));
+  }
+  return made;
+}
+
+std::set<std::string> heads_listed(std::string_view model_type) {
+  std::set<std::string> listed;
+  for (const models::ModelEntry& entry : models::list()) {
+    if (entry.model_type == model_type) {
+      listed.emplace(entry.architecture);
+    }
+  }
+  return listed;
+}
+
+void expect_state(const models::PreTrainedModel& model, const std::filesystem::path& folder) {
+  const auto expected = nlohmann::json::parse(std::ifstream(folder / "state.json"));
+  std::vector<std::string> parameters;
+  std::vector<std::string> buffers;
+  for (const models::StateEntry& entry : model.state()) {
+    EXPECT_TRUE(entry.tensor.defined()) << entry.name;
+    (entry.is_buffer ? buffers : parameters).push_back(entry.name);
+  }
+  EXPECT_EQ(parameters, expected.at("parameters").get<std::vector<std::string>>());
+  EXPECT_EQ(buffers, expected.at("buffers").get<std::vector<std::string>>());
+}
+
+void expect_sample_runs(const models::PreTrainedModel& model, const models::SampleSize& size) {
+  const models::ForwardArgs sample = model.sample_inputs(size);
+  EXPECT_EQ(sample.has("cache"), size.past > 0);
+  EXPECT_NO_THROW(model(sample));
+  const models::AxisNames names = model.axis_names(size.past > 0);
+  for (const auto& [name, value] : sample) {
+    for (const auto& [path, tensor] : value.tensors()) {
+      const std::string full = path.empty() ? name : name + "." + path;
+      EXPECT_EQ(names.contains(full), tensor.dim() > 0) << full;
+    }
   }
 }
 

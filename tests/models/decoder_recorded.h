@@ -2,9 +2,12 @@
 
 #include "exporters/graph/pytree.h"
 #include "exporters/models/forward.h"
+#include "exporters/models/pretrained.h"
 
 #include <filesystem>
+#include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace exporters::testing {
@@ -21,11 +24,23 @@ struct DecoderCall {
   /// Class and fields, cache included, text for text; and every leaf within `tolerance` where attention_mask is 1:
   /// nothing is defined elsewhere.
   void expect(const PyTree& output, double tolerance) const;
+
+ private:
+  /// Of the leaf at that path; undefined where there is none.
+  at::Tensor mask_of(const std::string& path, const PyTree& output) const;
 };
 
 /// reference_folder("decoders").
 std::filesystem::path reference_decoders();
 /// The checkpoints in a folder, sorted.
 std::vector<std::filesystem::path> checkpoints(const std::filesystem::path& folder);
+/// The classes of the checkpoints in a folder, and those that the registry lists for a model type.
+std::set<std::string> heads_made(const std::filesystem::path& folder);
+std::set<std::string> heads_listed(std::string_view model_type);
+
+/// Parameters and buffers are the reference's, in its order, as the checkpoint's state.json has them.
+void expect_state(const models::PreTrainedModel& model, const std::filesystem::path& folder);
+/// A sample of that size runs; it has a cache where it has earlier tokens, and every axis of it has a name.
+void expect_sample_runs(const models::PreTrainedModel& model, const models::SampleSize& size);
 
 }  // namespace exporters::testing

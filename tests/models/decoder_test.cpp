@@ -54,32 +54,13 @@ TEST_P(DecoderFamilies, EqualTheReference) {
 TEST_P(DecoderFamilies, HaveTheReferencesStateInItsOrder) {
   for (const fs::path& folder : checkpoints(reference_decoders() / GetParam())) {
     SCOPED_TRACE(folder.filename().string());
-    const auto expected = nlohmann::json::parse(std::ifstream(folder / "state.json"));
-    std::vector<std::string> parameters;
-    std::vector<std::string> buffers;
-    for (const StateEntry& entry : load(folder)->state()) {
-      EXPECT_TRUE(entry.tensor.defined()) << entry.name;
-      (entry.is_buffer ? buffers : parameters).push_back(entry.name);
-    }
-    EXPECT_EQ(parameters, expected.at("parameters").get<std::vector<std::string>>());
-    EXPECT_EQ(buffers, expected.at("buffers").get<std::vector<std::string>>());
+    testing::expect_state(*load(folder), folder);
   }
 }
 
 // Every head that the registry lists is among the checkpoints, and the other way round.
 TEST_P(DecoderFamilies, AreListedWithEveryHead) {
-  std::set<std::string> listed;
-  for (const ModelEntry& entry : list()) {
-    if (entry.model_type == GetParam()) {
-      listed.emplace(entry.architecture);
-    }
-  }
-  std::set<std::string> made;
-  for (const fs::path& folder : checkpoints(reference_decoders() / GetParam())) {
-    const std::string name = folder.filename().string();
-    made.insert(name.substr(0, name.find('_')));
-  }
-  EXPECT_EQ(listed, made);
+  EXPECT_EQ(testing::heads_listed(GetParam()), testing::heads_made(reference_decoders() / GetParam()));
 }
 
 TEST_P(DecoderFamilies, SamplesRunWithAndWithoutACache) {
@@ -91,17 +72,7 @@ TEST_P(DecoderFamilies, SamplesRunWithAndWithoutACache) {
     }
     SCOPED_TRACE(folder.filename().string());
     for (const int64_t past : {0, 5}) {
-      const SampleSize size{.batch = 1, .sequence = 3, .past = past};
-      const ForwardArgs sample = model->sample_inputs(size);
-      EXPECT_EQ(sample.has("cache"), past > 0);
-      EXPECT_NO_THROW((*model)(sample));
-      const AxisNames names = model->axis_names(past > 0);
-      for (const auto& [name, value] : sample) {
-        for (const auto& [path, tensor] : value.tensors()) {
-          const std::string full = path.empty() ? name : name + "." + path;
-          EXPECT_EQ(names.contains(full), tensor.dim() > 0) << full;
-        }
-      }
+      testing::expect_sample_runs(*model, {.batch = 1, .sequence = 3, .past = past});
     }
   }
 }

@@ -11,6 +11,8 @@ class Linear : public Module {
  public:
   Linear(Scope scope, int64_t in_features, int64_t out_features, bool bias = true);
   at::Tensor operator()(const at::Tensor& input) const;
+  const at::Tensor& weight() const { return weight_; }  ///< [out, in]
+  const at::Tensor& bias() const { return bias_; }      ///< [out]; undefined: none
 
  private:
   at::Tensor weight_;

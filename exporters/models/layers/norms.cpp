@@ -24,6 +24,8 @@ at::Tensor RmsNorm::operator()(const at::Tensor& input) const {
       return weight_ * normed.to(dtype);
     case RmsNormKind::kWeightInFloat32:
       return (weight_ * normed).to(dtype);
+    case RmsNormKind::kInWeightDtype:
+      return weight_ * normed.to(weight_.scalar_type());
     default:
       return (normed * (weight_.to(c10::ScalarType::Float) + 1.0)).to(dtype);
   }

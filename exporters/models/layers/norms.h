@@ -9,6 +9,7 @@ enum class RmsNormKind {
   kWeightInDtype,    ///< rounded to the input's dtype, then times weight (llama)
   kWeightInFloat32,  ///< times weight, then rounded (olmo2)
   kOnePlusWeight,    ///< times (1 + weight) in float32, then rounded (gemma)
+  kInWeightDtype,    ///< rounded to the weight's dtype, then times weight; the result has the weight's dtype (t5)
 };
 
 /// x / sqrt(mean(x²) + eps) · weight over the last axis, of extent `width`. The result has the input's dtype.
