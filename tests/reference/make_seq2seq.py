@@ -67,8 +67,8 @@ FAMILIES = {
     }),
     "m2m_100": ("M2M100", BART, ["Model", "ForConditionalGeneration"], {
         "plain": dict(),
-        "short": dict(scale_embedding=False, encoder_layers=3, max_position_embeddings=5, activation_function="gelu",
-                      tie_word_embeddings=False),
+        "unscaled": dict(scale_embedding=False, encoder_layers=3, activation_function="gelu", tie_word_embeddings=False),
+        "short": dict(max_position_embeddings=5),  # the table of positions grows
     }),
     "nllb-moe": ("NllbMoe", NLLB, ["Model", "ForConditionalGeneration"], {
         "plain": dict(),
