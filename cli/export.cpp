@@ -41,8 +41,23 @@ struct Options {
   std::optional<std::string> sequence;
   std::vector<std::string> sample;
   std::vector<std::string> forward;
+  std::vector<std::string> max_dims;
   std::vector<std::string> set;
 };
+
+// "batch=8" and the like as the config field max_dims, which only formats with planned memory have.
+std::string max_dims_json(const std::vector<std::string>& words) {
+  nlohmann::json sizes = nlohmann::json::object();
+  for (const std::string& word : words) {
+    const size_t equals = word.find('=');
+    const std::string number = equals == std::string::npos ? "" : word.substr(equals + 1);
+    const bool is_number =
+        !number.empty() && number.find_first_not_of("0123456789") == std::string::npos && number.size() < 10;
+    exporters::ensure(equals != 0 && is_number, "'{}' is no largest size: write --max-dim batch=8", word);
+    sizes[word.substr(0, equals)] = std::stoll(number);
+  }
+  return sizes.dump();
+}
 
 ExportRequest request(const Options& options) {
   ExportRequest result;
@@ -62,6 +77,9 @@ ExportRequest request(const Options& options) {
   }
   result.sample_inputs = exporters::read_tensors(options.sample);
   result.flags = exporters::read_flags(options.forward);
+  if (!options.max_dims.empty()) {
+    result.settings.emplace_back("max_dims", max_dims_json(options.max_dims));
+  }
   for (const std::string& word : options.set) {
     const size_t equals = word.find('=');
     exporters::ensure(equals != std::string::npos && equals > 0, "'{}' sets nothing: write --set field=value", word);
@@ -156,7 +174,8 @@ void add_export_command(CLI::App& app) {
           "SOURCE", options->source,
           "Checkpoint folder (config.json and safetensors), a .pt2, also Python's, or an export folder with one")
       ->required();
-  command->add_option("--to", options->format, "Format of the program: onnx or dynamo (.pt2)")->required();
+  command->add_option("--to", options->format, "Format of the program: onnx, executorch (.pte) or dynamo (.pt2)")
+      ->required();
   command->add_option("-o,--output", options->output, "Export folder to write, all or nothing; other files in it stay")
       ->required();
   command->add_option("--task", options->task,
@@ -166,6 +185,8 @@ void add_export_command(CLI::App& app) {
   command->add_option("--batch", options->batch,
                       "Range of the batch, for example 1:64; the export fails if it can't hold");
   command->add_option("--sequence", options->sequence, "Range of the sequence length, for example 1:512");
+  command->add_option("--max-dim", options->max_dims,
+                      "executorch: largest size of a dynamic axis, for example batch=8; memory is planned for it");
   command->add_option("--sample", options->sample,
                       "Sample inputs: .safetensors, .npz, or name=value; default: made from the config");
   command->add_option("--forward", options->forward,

@@ -1,6 +1,9 @@
 #include "cli/commands.h"
 
 #include "exporters/dynamo/exporter.h"
+#ifdef HFX_WITH_EXECUTORCH
+#include "exporters/executorch/exporter.h"
+#endif
 #include "exporters/onnx/exporter.h"
 #include "exporters/support/error.h"
 #include "exporters/support/quote.h"
@@ -83,6 +86,9 @@ int main(int argc, char** argv) {
     require_current_folder();
     exporters::register_dynamo_backend();
     exporters::onnx::register_onnx_backend();
+#ifdef HFX_WITH_EXECUTORCH
+    exporters::executorch::register_executorch_format();
+#endif
     app.parse(argc, argv);
     if (version) {
       print_version(json);

@@ -64,10 +64,12 @@ TEST(Docs, EveryOptionIsOnThePage) {
 }
 
 TEST(Docs, ThePageOfStagesIsWhatHfxPrints) {
-  const auto printed = testing::hfx({"stages", "onnx", "--markdown"});
-  ASSERT_EQ(printed.code, 0) << printed.err;
-  EXPECT_EQ(testing::read_text("docs/stages_onnx.md"), printed.out)
-      << "Run: hfx stages onnx --markdown > docs/stages_onnx.md";
+  for (const std::string format : {"onnx", "executorch"}) {
+    const auto printed = testing::hfx({"stages", format, "--markdown"});
+    ASSERT_EQ(printed.code, 0) << printed.err;
+    EXPECT_EQ(testing::read_text("docs/stages_" + format + ".md"), printed.out)
+        << "Run: hfx stages " << format << " --markdown > docs/stages_" << format << ".md";
+  }
 }
 
 // The C++ in a page, each block by itself.

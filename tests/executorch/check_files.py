@@ -17,7 +17,8 @@ DTYPES = {"Float": torch.float32, "Long": torch.int64, "Int": torch.int32, "Half
 
 
 def tensor(entry):
-    return torch.tensor(entry["values"], dtype=torch.float64).to(DTYPES[entry["dtype"]]).reshape(entry["shape"])
+    values = [float(value) for value in entry["values"]]  # "inf" and "nan" are no JSON numbers
+    return torch.tensor(values, dtype=torch.float64).to(DTYPES[entry["dtype"]]).reshape(entry["shape"])
 
 
 def check_file(path):
@@ -31,7 +32,7 @@ def check_file(path):
     outputs = method.execute([tensor(entry) for entry in call["inputs"]])
     assert len(outputs) == len(call["outputs"])
     for got, entry in zip(outputs, call["outputs"]):
-        torch.testing.assert_close(got, tensor(entry), rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(got, tensor(entry), rtol=1e-5, atol=1e-5, equal_nan=True)
 
 
 class Spec:

@@ -5,6 +5,8 @@
 #include <ATen/ops/from_blob.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <fstream>
 
@@ -16,15 +18,19 @@ namespace {
 
 std::string test_name() {
   const auto* info = ::testing::UnitTest::GetInstance()->current_test_info();
-  return std::string(info->test_suite_name()) + "_" + info->name();
+  std::string name = std::string(info->test_suite_name()) + "_" + info->name();
+  std::replace(name.begin(), name.end(), '/', '-');  // of parameters
+  return name;
 }
 
 nlohmann::json tensor_json(const at::Tensor& tensor) {
   const at::Tensor flat = tensor.to(at::kDouble).contiguous();
   const double* begin = flat.const_data_ptr<double>();
-  return {{"dtype", c10::toString(tensor.scalar_type())},
-          {"shape", tensor.sizes().vec()},
-          {"values", std::vector<double>(begin, begin + flat.numel())}};
+  nlohmann::json values = nlohmann::json::array();
+  for (const double* value = begin; value != begin + flat.numel(); ++value) {
+    values.push_back(std::isfinite(*value) ? nlohmann::json(*value) : nlohmann::json(std::to_string(*value)));
+  }
+  return {{"dtype", c10::toString(tensor.scalar_type())}, {"shape", tensor.sizes().vec()}, {"values", values}};
 }
 
 }  // namespace

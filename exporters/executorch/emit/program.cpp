@@ -1,5 +1,6 @@
 #include "exporters/executorch/emit/program.h"
 
+#include "exporters/graph/deferred_tensor.h"
 #include "exporters/support/error.h"
 #include "exporters/support/quote.h"
 
@@ -30,6 +31,12 @@ bool same_bytes(const Bytes& a, const Bytes& b) {
   }
   if (const auto* tensor = std::get_if<at::Tensor>(&a)) {
     const auto& other = std::get<at::Tensor>(b);
+    const DeferredConversion* deferred = deferred_conversion(*tensor);
+    const DeferredConversion* other_deferred = deferred_conversion(other);
+    if (deferred != nullptr || other_deferred != nullptr) {
+      return deferred != nullptr && other_deferred != nullptr && deferred->source == other_deferred->source &&
+             deferred->stored == other_deferred->stored && tensor->scalar_type() == other.scalar_type();
+    }
     return tensor->const_data_ptr() == other.const_data_ptr() && tensor->nbytes() == other.nbytes();
   }
   return std::get<std::string>(a) == std::get<std::string>(b);

@@ -259,22 +259,22 @@ class Reader {
       method.output_tree = text(plan.container_meta_type()->encoded_out_str());
     }
     method.memory_sizes = numbers<int64_t>(plan.non_const_buffer_sizes());
-    for (uint32_t i = 0; i < count(plan.values()); ++i) {
+    for (uint32_t i = 0, size = count(plan.values()); i < size; ++i) {
       method.values.push_back(read_value(required(plan.values()->Get(i), "a value")));
     }
     method.inputs = numbers<int32_t>(plan.inputs());
     method.outputs = numbers<int32_t>(plan.outputs());
-    for (uint32_t i = 0; i < count(plan.operators()); ++i) {
+    for (uint32_t i = 0, size = count(plan.operators()); i < size; ++i) {
       const fb::Operator& op = required(plan.operators()->Get(i), "an operator");
       method.operators.push_back({text(op.name()), text(op.overload())});
     }
-    for (uint32_t i = 0; i < count(plan.delegates()); ++i) {
+    for (uint32_t i = 0, size = count(plan.delegates()); i < size; ++i) {
       method.delegates.push_back(read_delegate(required(plan.delegates()->Get(i), "a delegate")));
     }
     ensure(plan.chains() != nullptr && plan.chains()->size() == 1, "method {} does not have exactly one chain",
            quote(method.name));
     const auto* instructions = required(plan.chains()->Get(0), "a chain").instructions();
-    for (uint32_t i = 0; i < count(instructions); ++i) {
+    for (uint32_t i = 0, size = count(instructions); i < size; ++i) {
       method.instructions.push_back(read_instruction(required(instructions->Get(i), "an instruction")));
     }
     result_.methods.push_back(std::move(method));
@@ -284,7 +284,7 @@ class Reader {
     Delegate delegate;
     delegate.id = text(packed.id());
     delegate.blob = add_blob(required(packed.processed(), "the data of a delegate"));
-    for (uint32_t i = 0; i < count(packed.compile_specs()); ++i) {
+    for (uint32_t i = 0, size = count(packed.compile_specs()); i < size; ++i) {
       const fb::CompileSpec& spec = required(packed.compile_specs()->Get(i), "a compile spec");
       const std::vector<char> value = numbers<char>(spec.value());
       delegate.compile_specs.emplace_back(text(spec.key()), std::string(value.begin(), value.end()));

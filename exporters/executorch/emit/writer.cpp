@@ -1,6 +1,7 @@
 #include "exporters/executorch/emit/writer.h"
 
 #include "exporters/executorch/emit/layout.h"
+#include "exporters/graph/deferred_tensor.h"
 #include "exporters/support/atomic_file.h"
 #include "exporters/support/error.h"
 #include "exporters/support/file_copy.h"
@@ -340,7 +341,10 @@ std::string with_header(const FlatBufferBuilder& built, uint64_t segment_bytes) 
 void write_piece(AtomicFile& file, const Bytes& bytes) {
   if (const auto* source = std::get_if<WeightSource>(&bytes)) {
     append_range(file, source->file, source->offset, source->nbytes);
-  } else if (const auto* tensor = std::get_if<at::Tensor>(&bytes)) {
+  } else if (const auto* tensor = std::get_if<at::Tensor>(&bytes); tensor != nullptr && deferred_conversion(*tensor)) {
+    write_deferred(*tensor, {[&](std::span<const std::byte> piece) { file.write(piece); },
+                             [&](uint64_t count) { file.reserve(count); }});
+  } else if (tensor != nullptr) {
     ensure(tensor->is_cpu() && tensor->is_contiguous(), "constants of a program are contiguous CPU tensors");
     file.write({static_cast<const std::byte*>(tensor->const_data_ptr()), tensor->nbytes()});
   } else {

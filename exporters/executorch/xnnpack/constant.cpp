@@ -1,4 +1,6 @@
 #include "exporters/executorch/xnnpack/serialize.h"
+
+#include "exporters/graph/deferred_tensor.h"
 #include "exporters/support/error.h"
 #include "exporters/support/mapped_file.h"
 
@@ -27,7 +29,14 @@ void for_each_piece(const Bytes& bytes, Take&& take) {
       file->advise_dont_need(source->offset + done, step);
       done += step;
     }
-  } else if (const auto* tensor = std::get_if<at::Tensor>(&bytes)) {
+  } else if (const auto* tensor = std::get_if<at::Tensor>(&bytes); tensor != nullptr && deferred_conversion(*tensor)) {
+    write_deferred(*tensor, {take, [&](uint64_t count) {
+                               const std::vector<std::byte> zeros(std::min(count, kStep));
+                               for (uint64_t done = 0; done < count; done += zeros.size()) {
+                                 take(std::span(zeros).first(std::min<uint64_t>(zeros.size(), count - done)));
+                               }
+                             }});
+  } else if (tensor != nullptr) {
     ensure(tensor->is_cpu() && tensor->is_contiguous(), "constants of a program are contiguous CPU tensors");
     take(std::span(static_cast<const std::byte*>(tensor->const_data_ptr()), tensor->nbytes()));
   } else {

@@ -99,12 +99,13 @@ struct BinaryNode {
   uint32_t output = 0;
 };
 
-/// output = input · filterᵀ + bias with a filter of [out, in].
+/// output = input · filterᵀ + bias with a filter of [out, in], or input · filter + bias with one of [in, out].
 struct FullyConnected {
   uint32_t input = 0;
   uint32_t filter = 0;
   std::optional<uint32_t> bias;
   uint32_t output = 0;
+  bool transposed = false;  ///< the filter is [in, out]
 };
 
 struct Transpose {

@@ -30,6 +30,7 @@ constexpr uint64_t kByKey = std::numeric_limits<uint64_t>::max();
 constexpr uint32_t kExternalInput = 1;
 constexpr uint32_t kExternalOutput = 2;
 constexpr uint32_t kFlagTransposeB = 1;
+constexpr uint32_t kFlagTransposeWeights = 1;
 constexpr size_t kMaxDims = 6;
 
 // ── Kinds of nodes ──
@@ -265,8 +266,9 @@ class GraphTable {
 
   Packed pack_op(const FullyConnected& op) {
     const uint32_t bias = op.bias ? id(*op.bias) : kNoValue;
+    const uint32_t flags = op.transposed ? kFlagTransposeWeights : 0;
     return {fb::XNodeUnion::XNNFullyConnected,
-            fb::CreateXNNFullyConnected(builder_, id(op.input), id(op.filter), bias, id(op.output), 0).Union()};
+            fb::CreateXNNFullyConnected(builder_, id(op.input), id(op.filter), bias, id(op.output), flags).Union()};
   }
 
   Packed pack_op(const Transpose& op) {

@@ -1,0 +1,243 @@
+#include "exporters/executorch/exporter.h"
+
+#include "exporters/executorch/edge/decompositions.h"
+#include "exporters/executorch/edge/lower.h"
+#include "exporters/executorch/emit/emit_method.h"
+#include "exporters/executorch/emit/reader.h"
+#include "exporters/executorch/emit/writer.h"
+#include "exporters/executorch/report.h"
+#include "exporters/executorch/stages.h"
+#include "exporters/framework/registry.h"
+#include "exporters/framework/traced_program.h"
+#include "exporters/passes/fixes.h"
+#include "exporters/passes/training_mode.h"
+#include "exporters/patching/patch_point.h"
+#include "exporters/support/error.h"
+#include "exporters/support/mapped_file.h"
+
+#include <nlohmann/json.hpp>
+
+#include <mutex>
+
+namespace exporters::executorch {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+const ExecutorchProgram& as_executorch(const BackendProgram& program) {
+  const auto* executorch = dynamic_cast<const ExecutorchProgram*>(&program);
+  ensure(executorch != nullptr, "the program was not made by the ExecuTorch exporter");
+  return *executorch;
+}
+
+ExecutorchConfig& as_config(ExportConfig& config) {
+  auto* executorch = dynamic_cast<ExecutorchConfig*>(&config);
+  ensure(executorch != nullptr, "the ExecuTorch exporter takes an ExecutorchConfig, not one for '{}'",
+         config.export_format());
+  return *executorch;
+}
+
+using EdgeDecompositions = PatchPoint<DecompositionTable()>;
+
+const EdgeDecompositions& edge_decompositions_point() {
+  static const EdgeDecompositions point("exporters.executorch.edge_decompositions", edge_decompositions);
+  return point;
+}
+
+// What conditions and names the traced program has, before it is taken apart.
+ProgramFacts facts_before(const ExportedProgram& program, const IndexLimits& limits) {
+  const ProgramDescription description = describe_traced_program(program);
+  ProgramFacts facts;
+  facts.inputs = description.inputs;
+  facts.outputs = description.outputs;
+  facts.conditions = description.conditions;
+  facts.index_limits = embedding_limits(program);
+  for (const auto& [input, limit] : limits) {
+    facts.index_limits[input] = limit;
+  }
+  return facts;
+}
+
+Program lower(const ExportedProgram& program, const ExecutorchRecipe& recipe, const ExecutorchConfig& config,
+              const std::string& backend, ProgramFacts facts) {
+  DecompositionTable table = patched_decompositions();
+  if (recipe.decompositions) {
+    recipe.decompositions(table);
+  }
+  const Partitioner* partitioner = recipe.partitioner.get();
+  const EdgeProgram edge = lower_to_edge(program, std::move(table), partitioner,
+                                         [&](ExportedProgram& each) { apply_fx_node_fixes(backend, each); });
+  const Delegation delegation = partition(edge, partitioner);
+  check_kernels(delegation);
+  EmitOptions options;
+  options.plan_inputs = config.alloc_graph_input;
+  options.plan_outputs = config.alloc_graph_output;
+  options.plan_state = config.alloc_mutable_buffers;
+  Program result;
+  const MethodMemory memory = emit_method(edge, delegation, partitioner, options, result);
+  plan_memory(result, {&memory, 1});
+  facts.backend = config.backend;
+  facts.outside = outside_of(delegation);
+  for (const Partition& each : delegation.partitions) {
+    facts.delegated_calls += static_cast<int64_t>(each.nodes.size());
+  }
+  result.add_named_data({std::string(kFactsKey), facts.to_json(), 1});
+  return result;
+}
+
+}  // namespace
+
+// ── Config ──
+
+std::vector<ConfigField> ExecutorchConfig::fields() {
+  std::vector<ConfigField> result = exporters::ExecutorchConfig::fields();
+  for (ConfigField& field : result) {
+    if (field.name == "backend") {  // targets can be registered
+      field.allowed = "the name of a backend of ExecuTorch";
+      field.set = [this](const nlohmann::json& given) {
+        if (!given.is_string()) {
+          return false;
+        }
+        backend = given.get<std::string>();
+        return true;
+      };
+    }
+  }
+  result.push_back({"max_dims", "largest sizes of dynamic axes, for which memory is planned",
+                    "an object such as {\"batch\": 8, \"input_ids.1\": 512}",
+                    [this] { return nlohmann::json(max_dims); },
+                    [this](const nlohmann::json& given) {
+                      std::map<std::string, int64_t> sizes;
+                      if (!given.is_object()) {
+                        return false;
+                      }
+                      for (const auto& [name, size] : given.items()) {
+                        if (!size.is_number_integer() || size.get<int64_t>() < 1) {
+                          return false;
+                        }
+                        sizes.emplace(name, size.get<int64_t>());
+                      }
+                      max_dims = std::move(sizes);
+                      return true;
+                    }});
+  return result;
+}
+
+void ExecutorchConfig::validate() const {
+  exporters::ExecutorchConfig::validate();
+  executorch_recipe(backend);
+}
+
+// ── Exporting ──
+
+DecompositionTable patched_decompositions() { return edge_decompositions_point()(); }
+
+std::shared_ptr<const Program> ExecutorchProgram::program() const {
+  return program_ ? program_ : std::make_shared<const Program>(read_program(file_));
+}
+
+std::string ExecutorchExporter::patch_backend(const ExportConfig& config) const {
+  const auto* executorch = dynamic_cast<const ExecutorchConfig*>(&config);
+  return executorch == nullptr ? export_format() : export_format() + "." + executorch->backend;
+}
+
+ExportedComponent ExecutorchExporter::export_program(const ExportSource& model, const NamedInputs& sample_inputs,
+                                                     ExportConfig& config) const {
+  const ExecutorchRecipe recipe = executorch_recipe(as_config(config).backend);
+  if (!recipe.prepare) {
+    return DynamoExporter::export_program(model, sample_inputs, config);
+  }
+  ExportSource prepared = model;
+  NamedInputs inputs = sample_inputs;
+  recipe.prepare(prepared, inputs);
+  return DynamoExporter::export_program(prepared, inputs, config);
+}
+
+ExportedComponent ExecutorchExporter::export_traced(TracedModel traced, ExportConfig& config) const {
+  const ExecutorchConfig& executorch = as_config(config);
+  const ExecutorchRecipe recipe = executorch_recipe(executorch.backend);
+  const std::string backend = patch_backend(config);
+  ExportedProgram& program = *traced.program;
+  refuse_training_mode(program);
+  apply_fx_program_fixes(backend, program);  // stage 4
+  apply_fx_node_fixes(backend, program);     // stage 5
+  ExportedComponent component;
+  component.metadata = std::move(traced.metadata);
+  if (recipe.lower) {
+    component.program = std::make_shared<ExecutorchProgram>(recipe.lower(std::move(program)));
+    return component;
+  }
+  fix_unbounded_ranges(program, traced.axis_labels, executorch.max_dims);
+  ProgramFacts facts = facts_before(program, traced.index_limits);
+  component.program =
+      std::make_shared<ExecutorchProgram>(lower(program, recipe, executorch, backend, std::move(facts)));
+  return component;
+}
+
+// ── Files ──
+
+void ExecutorchExporter::save_program(const BackendProgram& program, const fs::path& file) const {
+  executorch::save_program(*as_executorch(program).program(), file);
+}
+
+std::shared_ptr<BackendProgram> ExecutorchExporter::load_program(const fs::path& file) const {
+  return std::make_shared<ExecutorchProgram>(file);
+}
+
+std::optional<ProgramFacts> facts_of(const Program& program) {
+  for (const NamedData& data : program.named_data) {
+    if (data.key != kFactsKey) {
+      continue;
+    }
+    if (const auto* text = std::get_if<std::string>(&data.bytes)) {
+      return ProgramFacts::from_json(*text);
+    }
+    if (const auto* source = std::get_if<WeightSource>(&data.bytes)) {
+      const auto file = MappedFile::open(source->file);
+      const auto bytes = file->bytes(source->offset, source->nbytes);
+      return ProgramFacts::from_json(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+    }
+  }
+  return std::nullopt;
+}
+
+ExportedComponent ExecutorchExporter::open_program(const fs::path& file) const {
+  ExportedComponent component;
+  component.program = load_program(file);
+  const ProgramDescription description = describe(*as_executorch(*component.program).program());
+  for (const ValueDescription& input : description.inputs) {
+    component.metadata.kwargs.push_back({input.name, {}, "{}"});
+  }
+  std::vector<std::string> names;
+  for (const ValueDescription& output : description.outputs) {
+    names.push_back(output.name);
+  }
+  const size_t count = names.size();
+  component.metadata.out_spec = TreeSpec::dict(names, std::vector<TreeSpec>(count));
+  return component;
+}
+
+ProgramDescription ExecutorchExporter::describe_program(const BackendProgram& program) const {
+  return describe(*as_executorch(program).program());
+}
+
+std::vector<Stage> ExecutorchExporter::stages() const {
+  return {backend_preparation_stage(), torch_patches_stage(), executorch_patches_stage(), program_fixes_stage(),
+          node_fixes_stage()};
+}
+
+void register_executorch_format() {
+  register_backend<ExecutorchExporter, ExecutorchComponentRunner>();
+  static std::once_flag stages;  // a patch that is registered twice is applied twice
+  std::call_once(stages, [] {
+    edge_decompositions_point();
+    register_backend_recipes();
+    register_torch_patches();
+    register_executorch_patches();
+    register_program_fixes();
+    register_node_fixes();
+  });
+}
+
+}  // namespace exporters::executorch

@@ -1,0 +1,157 @@
+// ── Stage 4: Program fixes ──
+//
+// Rewrites of the whole traced program before it is lowered. To extend: register_fx_program_fix("executorch", fix,
+// {.name, .reason, .link}).
+
+#include "exporters/executorch/stages.h"
+#include "exporters/passes/fixes.h"
+#include "exporters/support/error.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <set>
+
+namespace exporters::executorch {
+namespace {
+
+// ── Runtime asserts ──
+
+void fix_runtime_asserts(ExportedProgram& program) {
+  static constexpr auto kAssertions = std::to_array<std::string_view>(
+      {"aten._assert_async.default", "aten._assert_async.msg", "aten._assert_scalar.default",
+       "aten._assert_tensor_metadata.default", "aten.sym_constrain_range.default",
+       "aten.sym_constrain_range_for_size.default"});
+  for (Node& node : *program.graph) {
+    if (std::find(kAssertions.begin(), kAssertions.end(), node.target()) != kAssertions.end()) {
+      program.graph->erase(&node);
+    }
+  }
+}
+
+// ── Ranges ──
+
+// An axis of an input whose size is a symbol.
+struct Axis {
+  std::string input;
+  int64_t axis = 0;
+  std::string symbol;
+};
+
+std::vector<Axis> symbolic_axes_of(const ExportedProgram& program) {
+  std::vector<Axis> result;
+  for (const LeafInfo& leaf : program.input_leaves()) {
+    const Value* value = program.graph->find(leaf.placeholder);
+    for (int64_t axis = 0; value != nullptr && value->is_tensor() && axis < value->meta().dim(); ++axis) {
+      for (const Symbol symbol : value->meta().sizes[static_cast<size_t>(axis)].free_symbols()) {
+        result.push_back({leaf.path, axis, symbol.name()});
+      }
+    }
+  }
+  return result;
+}
+
+// What an axis may be called in max_dims.
+std::set<std::string> names_of(const Axis& axis, const ExportedProgram& program, const AxisLabels& labels) {
+  std::set<std::string> names = {axis.symbol, fmt::format("{}.{}", axis.input, axis.axis)};
+  if (const auto dim = program.dim_names.find(axis.symbol); dim != program.dim_names.end()) {
+    names.insert(dim->second);
+  }
+  if (const auto input = labels.find(axis.input); input != labels.end()) {
+    if (const auto label = input->second.find(axis.axis); label != input->second.end()) {
+      names.insert(label->second.name);
+    }
+  }
+  return names;
+}
+
+int64_t label_max(const Axis& axis, const AxisLabels& labels) {
+  const auto input = labels.find(axis.input);
+  if (input == labels.end()) {
+    return Range::kMax;
+  }
+  const auto label = input->second.find(axis.axis);
+  return label == input->second.end() ? Range::kMax : label->second.max;
+}
+
+void limit(Range& range, int64_t max, const Axis& axis) {
+  ensure(max >= std::max<int64_t>(range.min, 1),
+         "the largest size of axis {} of '{}' is {}, but its size is at least {}", axis.axis, axis.input, max,
+         std::max<int64_t>(range.min, 1));
+  range.max = std::min(range.max, max);
+}
+
+void refuse_unknown_names(const MaxDims& max_dims, const std::set<std::string>& used,
+                          const std::set<std::string>& known) {
+  for (const auto& [name, max] : max_dims) {
+    if (!used.contains(name)) {
+      throw Error("no axis with a dynamic size is called '" + name + "'", "max_dims",
+                  known.empty() ? "Every size of this program is fixed."
+                                : fmt::format("Axes are: {}.", fmt::join(known, ", ")));
+    }
+  }
+}
+
+}  // namespace
+
+void fix_unbounded_ranges(ExportedProgram& program, const AxisLabels& labels, const MaxDims& max_dims) {
+  const std::vector<Axis> axes = symbolic_axes_of(program);
+  std::set<std::string> used;
+  std::set<std::string> known;
+  for (const Axis& axis : axes) {
+    Range& range = program.range_constraints[axis.symbol];
+    for (const std::string& name : names_of(axis, program, labels)) {
+      known.insert(name);
+      if (const auto max = max_dims.find(name); max != max_dims.end()) {
+        used.insert(name);
+        limit(range, max->second, axis);
+      }
+    }
+  }
+  refuse_unknown_names(max_dims, used, known);
+  for (const Axis& axis : axes) {
+    Range& range = program.range_constraints[axis.symbol];
+    if (const int64_t max = label_max(axis, labels); range.max == Range::kMax && max != Range::kMax) {
+      limit(range, max, axis);
+    }
+  }
+  std::string open;
+  std::string example;
+  std::set<std::string> told;
+  for (const Axis& axis : axes) {
+    if (program.range_constraints.at(axis.symbol).max != Range::kMax || !told.insert(axis.symbol).second) {
+      continue;
+    }
+    const auto dim = program.dim_names.find(axis.symbol);
+    const std::string name = dim != program.dim_names.end() ? dim->second : fmt::format("{}.{}", axis.input, axis.axis);
+    open += fmt::format("{}axis {} of '{}' ({})", open.empty() ? "" : ", ", axis.axis, axis.input, name);
+    example += fmt::format(" --max-dim {}=N", name);
+  }
+  if (!open.empty()) {
+    throw Error("no largest size is known for " + open + ", and ExecuTorch plans memory for the largest sizes", {},
+                "Say how long they get:" + example + " (config field max_dims).");
+  }
+}
+
+void register_program_fixes() {
+  register_fx_program_fix("executorch", fix_runtime_asserts,
+                          {"fix_runtime_asserts",
+                           "ExecuTorch has no assertions; what they assert of sizes are conditions that our runner "
+                           "checks."});
+}
+
+Stage program_fixes_stage() {
+  Stage stage = {4, "Program fixes", "After the trace, the whole program is rewritten once by each of these.",
+                 "`register_fx_program_fix(\"executorch\", fix, {name, reason, link})`; see docs/adding_a_fix.md.",
+                 program_fix_entries("executorch")};
+  stage.entries.push_back({"program fix",
+                           "fix_unbounded_ranges",
+                           {},
+                           "Memory is planned for the largest sizes: each axis gets one from `max_dims`, else from the "
+                           "model's config, else the export fails.",
+                           {}});
+  return stage;
+}
+
+}  // namespace exporters::executorch

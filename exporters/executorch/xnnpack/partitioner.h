@@ -1,0 +1,17 @@
+#pragma once
+
+#include "exporters/executorch/edge/partition.h"
+
+namespace exporters::executorch::xnnpack {
+
+/// Takes float32 calls of ops that XNNPACK runs, with static or dynamic sizes.
+class XnnpackPartitioner : public Partitioner {
+ public:
+  std::string backend_id() const override;
+  void keep_ops(DecompositionTable& table) const override;
+  std::string refuse(const exporters::Node& node, const EdgeProgram& edge) const override;
+  bool is_worthwhile(const Partition& partition) const override;
+  Delegate lower(const Partition& partition, const EdgeProgram& edge, Program& program) const override;
+};
+
+}  // namespace exporters::executorch::xnnpack
