@@ -70,4 +70,22 @@ std::unique_ptr<DecoderModel> make_opt(Scope scope, const ModelConfig& config);
 inline constexpr DecoderFamily kPhi{.prefix = "Phi", .lm_head_bias = true};
 std::unique_ptr<DecoderModel> make_phi(Scope scope, const ModelConfig& config);
 
+inline constexpr DecoderFamily kMixtral{
+    .prefix = "Mixtral", .base_output = "MoeModelOutputWithPast", .causal_lm_output = "MoeCausalLMOutputWithPast"};
+std::unique_ptr<DecoderModel> make_mixtral(Scope scope, const ModelConfig& config);
+
+inline constexpr DecoderFamily kQwen2Moe{
+    .prefix = "Qwen2Moe", .base_output = "MoeModelOutputWithPast", .causal_lm_output = "MoeCausalLMOutputWithPast"};
+std::unique_ptr<DecoderModel> make_qwen2_moe(Scope scope, const ModelConfig& config);
+
+inline constexpr DecoderFamily kQwen3Moe{.prefix = "Qwen3Moe",
+                                         .base_in_question_answering = "transformer",
+                                         .base_output = "MoeModelOutputWithPast",
+                                         .causal_lm_output = "MoeCausalLMOutputWithPast"};
+std::unique_ptr<DecoderModel> make_qwen3_moe(Scope scope, const ModelConfig& config);
+
+inline constexpr DecoderFamily kGptOss{
+    .prefix = "GptOss", .base_output = "MoeModelOutputWithPast", .causal_lm_output = "MoeCausalLMOutputWithPast"};
+std::unique_ptr<DecoderModel> make_gpt_oss(Scope scope, const ModelConfig& config);
+
 }  // namespace exporters::models

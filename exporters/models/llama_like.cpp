@@ -70,7 +70,8 @@ DecoderTraits decoder_traits(const LlamaLikeSpec& spec) {
   traits.pad_token_id = spec.pad_token_id;
   traits.tie_word_embeddings = spec.tie_word_embeddings;
   traits.returns_given_cache = spec.returns_given_cache;
-  traits.needs_eager_attention = spec.attention_softcap.has_value();
+  traits.packs_sequences = spec.packs_sequences;
+  traits.needs_eager_attention = spec.attention_softcap.has_value() || spec.attention_sinks;
   traits.logits_scaling = spec.logits_scaling;
   traits.final_logit_softcap = spec.final_logit_softcap;
   return traits;
@@ -134,6 +135,9 @@ LlamaLikeAttention::LlamaLikeAttention(Scope scope, const std::string& prefix, c
   options_.scale = spec.attention_scale;
   options_.softcap = spec.attention_softcap;
   options_.softmax_in_float32 = true;
+  if (spec.attention_sinks) {
+    parameter("sinks", sinks_, {heads_});
+  }
   const int64_t query_size = heads_ * head_dim_;
   const int64_t key_size = key_value_heads_ * head_dim_;
   if (spec.fused_query_key_value) {
@@ -188,6 +192,7 @@ AttentionResult LlamaLikeAttention::operator()(const at::Tensor& hidden, const R
   }
   AttentionOptions options = options_;
   options.is_causal = mask.is_causal;
+  options.sinks = sinks_;
   AttentionResult result = attention(kind, query, key, value, mask.mask, options);
   return {(*o_proj_)(result.output), std::move(result.probabilities)};
 }
@@ -206,12 +211,16 @@ at::Tensor LlamaLikeNorm::operator()(const at::Tensor& hidden) const {
   return rms_ ? (*rms_)(hidden) : (*layer_)(hidden);
 }
 
-LlamaLikeDecoderLayer::LlamaLikeDecoderLayer(Scope scope, const std::string& prefix, const LlamaLikeSpec& spec)
+LlamaLikeDecoderLayer::LlamaLikeDecoderLayer(Scope scope, const std::string& prefix, const LlamaLikeSpec& spec,
+                                             size_t index)
     : Module(std::move(scope), prefix + "DecoderLayer"),
       residual_multiplier_(spec.residual_multiplier),
       self_attn_(child("self_attn"), prefix, spec),
       placement_(spec.norm_placement) {
-  switch (spec.mlp) {
+  own_mlp_ = spec.make_mlp ? spec.make_mlp(child("mlp"), index) : nullptr;
+  switch (own_mlp_ ? MlpKind::kOwn : spec.mlp) {
+    case MlpKind::kOwn:
+      break;
     case MlpKind::kGated:
       mlp_.emplace<GatedMlp>(child("mlp"), mlp_options(prefix, spec));
       break;
@@ -235,6 +244,9 @@ LlamaLikeDecoderLayer::LlamaLikeDecoderLayer(Scope scope, const std::string& pre
 }
 
 at::Tensor LlamaLikeDecoderLayer::mlp(const at::Tensor& hidden) const {
+  if (own_mlp_) {
+    return (*own_mlp_)(hidden);
+  }
   return std::visit(
       [&](const auto& mlp) -> at::Tensor {
         if constexpr (std::is_same_v<std::decay_t<decltype(mlp)>, std::monostate>) {
@@ -292,7 +304,7 @@ LlamaLikeModel::LlamaLikeModel(Scope scope, const DecoderFamily& family, const M
     embed_tokens_.emplace(child("embed_tokens"), spec_.vocab_size, spec_.hidden_size, spec_.pad_token_id);
   }
   for (size_t i = 0; i < spec_.layers.size(); ++i) {
-    layers_.emplace_back(child(fmt::format("layers.{}", i)), prefix, spec_);
+    layers_.emplace_back(child(fmt::format("layers.{}", i)), prefix, spec_, i);
   }
   norm_.emplace(child("norm"), prefix, spec_);
   if (spec_.ropes.size() == 1 && spec_.ropes.front().first.empty()) {

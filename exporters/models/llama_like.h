@@ -5,6 +5,7 @@
 #include "exporters/models/layers/mlp.h"
 #include "exporters/models/layers/norms.h"
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -33,7 +34,15 @@ enum class QueryKeyNorm {
   kProjection,  ///< over all heads of a token at once
 };
 
-enum class MlpKind { kGated, kFusedGated, kPlain };
+/// kOwn: what LlamaLikeSpec::make_mlp makes.
+enum class MlpKind { kGated, kFusedGated, kPlain, kOwn };
+
+/// What stands for the MLP of a layer.
+class LlamaLikeMlp : public Module {
+ public:
+  using Module::Module;
+  virtual at::Tensor operator()(const at::Tensor& hidden) const = 0;
+};
 
 struct LlamaLikeLayer {
   std::optional<int64_t> sliding_window;
@@ -53,6 +62,7 @@ struct LlamaLikeSpec {
   std::optional<int64_t> pad_token_id;
   bool tie_word_embeddings = false;
   bool returns_given_cache = true;
+  bool packs_sequences = true;  ///< see DecoderTraits
 
   /// Nothing: layer norms with bias.
   std::optional<RmsNormKind> norm = RmsNormKind::kWeightInDtype;
@@ -65,6 +75,7 @@ struct LlamaLikeSpec {
   QueryKeyNorm query_key_norm = QueryKeyNorm::kNone;
   double attention_scale = 1.0;
   std::optional<double> attention_softcap;
+  bool attention_sinks = false;  ///< a learned score for each head that attends to nothing
 
   /// Prefixes of the rotary embedding's buffers are names; one without a name has none.
   std::vector<std::pair<std::string, RopeParameters>> ropes;
@@ -74,6 +85,8 @@ struct LlamaLikeSpec {
   MlpKind mlp = MlpKind::kGated;
   bool mlp_bias = false;
   Activation activation = nullptr;
+  /// Makes the module "mlp" of a layer, where it is none of the above; null: it is one.
+  std::function<std::unique_ptr<LlamaLikeMlp>(Scope scope, size_t layer)> make_mlp = {};
 
   /// Of embedded tokens only; with this, the embedding is a module with a buffer (gemma).
   std::optional<double> embedding_scale;
@@ -142,6 +155,7 @@ class LlamaLikeAttention : public Module {
   int64_t head_dim_;
   QueryKeyNorm query_key_norm_;
   AttentionOptions options_;
+  at::Tensor sinks_;  // [heads]
   std::optional<Linear> q_proj_;
   std::optional<Linear> k_proj_;
   std::optional<Linear> v_proj_;
@@ -164,7 +178,7 @@ class LlamaLikeNorm {
 
 class LlamaLikeDecoderLayer : public Module {
  public:
-  LlamaLikeDecoderLayer(Scope scope, const std::string& prefix, const LlamaLikeSpec& spec);
+  LlamaLikeDecoderLayer(Scope scope, const std::string& prefix, const LlamaLikeSpec& spec, size_t index);
   AttentionResult operator()(const at::Tensor& hidden, const RotaryPositions* rotary, const CausalMask& mask,
                              CacheLayer* cache, AttentionKind kind) const;
 
@@ -173,6 +187,7 @@ class LlamaLikeDecoderLayer : public Module {
 
   double residual_multiplier_;
   LlamaLikeAttention self_attn_;
+  std::unique_ptr<LlamaLikeMlp> own_mlp_;
   std::variant<std::monostate, GatedMlp, FusedGatedMlp, PlainMlp> mlp_;
   std::optional<LlamaLikeNorm> input_layernorm_;
   std::optional<LlamaLikeNorm> post_attention_layernorm_;

@@ -6,6 +6,7 @@
 #include "exporters/support/log.h"
 #include "exporters/support/quote.h"
 
+#include <ATen/ops/empty.h>
 #include <ATen/ops/equal.h>
 #include <fmt/ranges.h>
 
@@ -23,8 +24,38 @@ struct Rename {
 // Checkpoints converted from TensorFlow.
 constexpr Rename kLegacyEndings[] = {{"LayerNorm.gamma", "LayerNorm.weight"}, {"LayerNorm.beta", "LayerNorm.bias"}};
 
+// Parts of keys that the reference renames for every family that has them.
+constexpr Rename kFormerParts[] = {{".block_sparse_moe.", ".mlp."}};
+
+// Checkpoints hold experts one by one, "experts.3.w1.weight"; a model has the matrices of all in one parameter, those
+// that make gate and up below each other.
+struct ExpertPiece {
+  std::string_view ending;
+  std::string_view parameter;
+  int64_t place;  ///< among the `count` matrices of an expert
+  int64_t count;
+};
+constexpr ExpertPiece kExpertPieces[] = {
+    {"gate_proj.weight", "gate_up_proj", 0, 2}, {"up_proj.weight", "gate_up_proj", 1, 2},
+    {"down_proj.weight", "down_proj", 0, 1},    {"w1.weight", "gate_up_proj", 0, 2},
+    {"w3.weight", "gate_up_proj", 1, 2},        {"w2.weight", "down_proj", 0, 1},
+};
+constexpr std::string_view kExperts = "experts.";
+constexpr int64_t kMaxExperts = 100'000;
+
+const ExpertPiece* find_piece(std::string_view ending) {
+  const auto* found = std::find_if(std::begin(kExpertPieces), std::end(kExpertPieces),
+                                   [ending](const ExpertPiece& piece) { return piece.ending == ending; });
+  return found == std::end(kExpertPieces) ? nullptr : found;
+}
+
 std::string modern_name(std::string_view key) {
   std::string name(key);
+  for (const Rename& rename : kFormerParts) {
+    if (const size_t at = name.find(rename.ending); at != std::string::npos) {
+      name.replace(at, rename.ending.size(), rename.replacement);
+    }
+  }
   for (const Rename& rename : kLegacyEndings) {
     if (key.ends_with(rename.ending)) {
       name.replace(name.size() - rename.ending.size(), rename.ending.size(), rename.replacement);
@@ -68,6 +99,7 @@ void StateLoader::run(std::optional<c10::ScalarType> dtype, bool defer) {
   check_missing();
   check_shapes();
   fill(defer);
+  join_pieces();
   tie();
   make_missing();
   report();
@@ -91,14 +123,44 @@ std::string StateLoader::model_name(std::string_view key) const {
       name = now + name.substr(before.size());
     }
   }
+  return fitted(name).value_or(name);
+}
+
+std::optional<std::string> StateLoader::fitted(const std::string& name) const {
   const std::string prefix = std::string(model_.base_model_prefix()) + ".";
   if (name.starts_with(prefix) && wanted_.contains(name.substr(prefix.size()))) {
     return name.substr(prefix.size());
   }
-  if (wanted_.contains(prefix + name)) {
-    return prefix + name;
+  for (const std::string& candidate : {prefix + name, name}) {
+    if (wanted_.contains(candidate)) {
+      return candidate;
+    }
   }
-  return name;
+  return std::nullopt;
+}
+
+// Whether a key is one expert's part of a parameter of all; then it is noted there.
+bool StateLoader::take_piece(const std::string& name, const std::string& key) {
+  const size_t number = name.rfind(kExperts) + kExperts.size();
+  const size_t end = name.rfind(kExperts) == std::string::npos ? std::string::npos : name.find('.', number);
+  if (end == std::string::npos || end == number || end - number > 6 ||
+      name.find_first_not_of("0123456789", number) != end) {
+    return false;
+  }
+  const ExpertPiece* piece = find_piece(std::string_view(name).substr(end + 1));
+  const auto parameter =
+      piece != nullptr ? fitted(name.substr(0, number).append(piece->parameter)) : std::optional<std::string>();
+  const int64_t expert = std::stoll(name.substr(number, end - number));
+  if (!parameter || expert > kMaxExperts) {
+    return false;
+  }
+  const auto [stored, is_new] = pieces_[*parameter].emplace(expert * piece->count + piece->place, key);
+  if (!is_new) {
+    throw Error(fmt::format("{} and {} are both stored for expert {} of {}", quote(stored->second), quote(key), expert,
+                            *parameter),
+                checkpoint_.path().string());
+  }
+  return true;
 }
 
 bool StateLoader::is_passed_over(std::string_view key) const {
@@ -121,7 +183,7 @@ void StateLoader::match_keys() {
   for (const std::string& key : checkpoint_.names()) {
     const std::string name = model_name(key);
     if (!wanted_.contains(name)) {
-      if (!is_passed_over(key)) {
+      if (!take_piece(name, key) && !is_passed_over(key)) {
         report_.surplus_keys.push_back(key);
       }
       continue;
@@ -167,7 +229,8 @@ bool StateLoader::is_same(const std::string& a, const std::string& b) const {
 void StateLoader::check_missing() const {
   std::vector<std::string> missing;
   for (const std::string& name : order_) {
-    if (!stored_.contains(name) && !tied_.contains(name) && !wanted_.at(name)->make) {
+    const bool is_given = stored_.contains(name) || tied_.contains(name) || pieces_.contains(name);
+    if (!is_given && !wanted_.at(name)->make) {
       missing.push_back(name);
     }
   }
@@ -195,9 +258,50 @@ void StateLoader::check_shapes() const {
       problems.push_back(fmt::format("{} has dtype {}, which is not a weight's", name, c10::toString(stored.dtype)));
     }
   }
+  check_pieces(problems);
   if (!problems.empty()) {
     throw Error(fmt::format("parameters of {} do not fit: {}", model_.class_name(), shortened(problems)),
                 checkpoint_.path().string());
+  }
+}
+
+void StateLoader::check_pieces(std::vector<std::string>& problems) const {
+  for (const auto& [name, keys] : pieces_) {
+    if (stored_.contains(name)) {
+      problems.push_back(fmt::format("{} is stored as one and by expert", name));
+      continue;
+    }
+    // [experts, rows of all matrices, columns]
+    const std::vector<int64_t>& whole = wanted_.at(name)->shape;
+    const int64_t matrices = name.ends_with("gate_up_proj") ? 2 : 1;
+    const int64_t count = whole.at(0) * matrices;
+    if (static_cast<int64_t>(keys.size()) != count || keys.rbegin()->first != count - 1) {
+      problems.push_back(
+          fmt::format("{} is stored by expert in {} matrices, the config makes it {}", name, keys.size(), count));
+      continue;
+    }
+    const std::vector<int64_t> expected = {whole.at(1) / matrices, whole.at(2)};
+    for (const auto& [place, key] : keys) {
+      const SafetensorsEntry& stored = *checkpoint_.find(key)->tensor;
+      if (stored.shape != expected || !c10::isFloatingType(stored.dtype) || c10::isFloat8Type(stored.dtype)) {
+        problems.push_back(fmt::format("{} is {} of {}, the config makes it {}", key, shape_text(stored.shape),
+                                       c10::toString(stored.dtype), shape_text(expected)));
+      }
+    }
+  }
+}
+
+// Copies: no file holds these parameters in one piece.
+void StateLoader::join_pieces() {
+  for (const auto& [name, keys] : pieces_) {
+    const Slot& slot = *wanted_.at(name);
+    at::Tensor whole = at::empty(slot.shape, at::TensorOptions().dtype(dtype_of(name)));
+    const at::Tensor places = whole.view({static_cast<int64_t>(keys.size()), -1, slot.shape.back()});
+    for (const auto& [place, key] : keys) {
+      const CheckpointEntry& entry = *checkpoint_.find(key);
+      places.select(0, place).copy_(entry.file->tensor(*entry.tensor));
+    }
+    *slot.tensor = std::move(whole);
   }
 }
 

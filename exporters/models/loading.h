@@ -25,6 +25,8 @@ class StateLoader {
  private:
   c10::ScalarType stored_dtype() const;
   std::string model_name(std::string_view key) const;
+  std::optional<std::string> fitted(const std::string& name) const;
+  bool take_piece(const std::string& name, const std::string& key);
   bool is_passed_over(std::string_view key) const;
   c10::ScalarType dtype_of(std::string_view name) const;
   void match_keys();
@@ -32,7 +34,9 @@ class StateLoader {
   bool is_same(const std::string& a, const std::string& b) const;
   void check_missing() const;
   void check_shapes() const;
+  void check_pieces(std::vector<std::string>& problems) const;
   void fill(bool defer);
+  void join_pieces();
   void tie();
   void make_missing();
   void report();
@@ -45,6 +49,8 @@ class StateLoader {
   std::vector<std::string> order_;
   std::map<std::string, std::string> stored_;  // parameter → checkpoint key
   std::map<std::string, std::string> tied_;    // parameter → the parameter it is
+  // Parameter of experts → place in it → checkpoint key of the matrix there.
+  std::map<std::string, std::map<int64_t, std::string>> pieces_;
   LoadReport report_;
 };
 

@@ -174,6 +174,29 @@ constexpr ModelEntry kModels[] = {
     {"phi", "PhiForSequenceClassification", kTexts, sequence_classifier<kPhi, make_phi>},
     {"phi", "PhiForTokenClassification", kTokens, token_classifier<kPhi, make_phi>},
 
+    {"mixtral", "MixtralModel", kFeatures, bare<kMixtral, make_mixtral>},
+    {"mixtral", "MixtralForCausalLM", kGeneration, causal_lm<kMixtral, make_mixtral>},
+    {"mixtral", "MixtralForSequenceClassification", kTexts, sequence_classifier<kMixtral, make_mixtral>},
+    {"mixtral", "MixtralForTokenClassification", kTokens, token_classifier<kMixtral, make_mixtral>},
+    {"mixtral", "MixtralForQuestionAnswering", kAnswers, question_answering<kMixtral, make_mixtral>},
+
+    {"qwen2_moe", "Qwen2MoeModel", kFeatures, bare<kQwen2Moe, make_qwen2_moe>},
+    {"qwen2_moe", "Qwen2MoeForCausalLM", kGeneration, causal_lm<kQwen2Moe, make_qwen2_moe>},
+    {"qwen2_moe", "Qwen2MoeForSequenceClassification", kTexts, sequence_classifier<kQwen2Moe, make_qwen2_moe>},
+    {"qwen2_moe", "Qwen2MoeForTokenClassification", kTokens, token_classifier<kQwen2Moe, make_qwen2_moe>},
+    {"qwen2_moe", "Qwen2MoeForQuestionAnswering", kAnswers, question_answering<kQwen2Moe, make_qwen2_moe>},
+
+    {"qwen3_moe", "Qwen3MoeModel", kFeatures, bare<kQwen3Moe, make_qwen3_moe>},
+    {"qwen3_moe", "Qwen3MoeForCausalLM", kGeneration, causal_lm<kQwen3Moe, make_qwen3_moe>},
+    {"qwen3_moe", "Qwen3MoeForSequenceClassification", kTexts, sequence_classifier<kQwen3Moe, make_qwen3_moe>},
+    {"qwen3_moe", "Qwen3MoeForTokenClassification", kTokens, token_classifier<kQwen3Moe, make_qwen3_moe>},
+    {"qwen3_moe", "Qwen3MoeForQuestionAnswering", kAnswers, question_answering<kQwen3Moe, make_qwen3_moe>},
+
+    {"gpt_oss", "GptOssModel", kFeatures, bare<kGptOss, make_gpt_oss>},
+    {"gpt_oss", "GptOssForCausalLM", kGeneration, causal_lm<kGptOss, make_gpt_oss>},
+    {"gpt_oss", "GptOssForSequenceClassification", kTexts, sequence_classifier<kGptOss, make_gpt_oss>},
+    {"gpt_oss", "GptOssForTokenClassification", kTokens, token_classifier<kGptOss, make_gpt_oss>},
+
     {"t5", "T5Model", kFeatures, seq2seq<kT5>},
     {"t5", "T5ForConditionalGeneration", kText2Text, seq2seq_head<kT5, Seq2SeqForConditionalGeneration>},
     {"t5", "T5EncoderModel", "", seq2seq_encoder<kT5>},

@@ -4,6 +4,7 @@
 #include "exporters/weights/safetensors.h"
 #include "tests/models/decoder_recorded.h"
 #include "tests/models/recorded.h"
+#include "tests/support/temporary_folder.h"
 
 #include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
@@ -80,7 +81,7 @@ TEST_P(DecoderFamilies, SamplesRunWithAndWithoutACache) {
 INSTANTIATE_TEST_SUITE_P(All, DecoderFamilies,
                          ::testing::Values("llama", "mistral", "qwen2", "qwen3", "phi3", "gemma", "gemma2",
                                            "gemma3_text", "olmo2", "granite", "smollm3", "starcoder2", "gpt2",
-                                           "gpt_neox", "opt", "phi"),
+                                           "gpt_neox", "opt", "phi", "mixtral", "qwen2_moe", "qwen3_moe", "gpt_oss"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST(Rope, EveryTypeEqualsTheReferenceOnBothSidesOfItsBoundaries) {
@@ -189,6 +190,56 @@ TEST(Decoder, BuffersThatOlderVersionsStoredArePassedOver) {
   fs::copy_file(source / "config.json", folder / "config.json", fs::copy_options::overwrite_existing);
   save_safetensors(folder / "model.safetensors", tensors);
   EXPECT_EQ(load(folder)->load_report().surplus_keys, (std::vector<std::string>{"transformer.h.0.attn.other"}));
+}
+
+// Given a checkpoint with experts, when their products are computed by token instead of by expert, then the scores are
+// the same; and so are those of a checkpoint that stores each parameter of all experts in one piece.
+TEST(Experts, EveryWayToComputeAndToStoreThemIsTheSame) {
+  const fs::path source = reference_decoders() / "mixtral" / "MixtralForCausalLM_plain_0";
+  const auto model = load(source);
+  const ForwardArgs sample = model->sample_inputs({.batch = 3, .sequence = 5});
+  const at::Tensor expected = (*model)(sample).at("logits").tensor();
+
+  const testing::TemporaryFolder folder;
+  auto json = nlohmann::json::parse(std::ifstream(source / "config.json"));
+  json["experts_implementation"] = "batched_mm";
+  std::ofstream(folder / "config.json") << json;
+  std::vector<std::pair<std::string, at::Tensor>> whole;
+  for (const StateEntry& entry : model->state()) {
+    if (entry.persistent) {
+      whole.emplace_back(entry.name, entry.tensor);
+    }
+  }
+  save_safetensors(folder / "model.safetensors", whole);
+  const auto other = load(folder.path());
+  EXPECT_EQ(other->load_report().surplus_keys, std::vector<std::string>{});
+  const at::Tensor actual = (*other)(sample).at("logits").tensor();
+  EXPECT_LE(testing::largest_difference(actual, expected), kFloat32);
+}
+
+TEST(Experts, PartsThatAreMissingOrDoNotFitAreErrors) {
+  const fs::path source = reference_decoders() / "mixtral" / "MixtralForCausalLM_plain_0";
+  const auto file = SafetensorsFile::open(source / "model.safetensors");
+  const auto loaded = [&](const std::function<void(std::map<std::string, at::Tensor>&)>& change) {
+    std::map<std::string, at::Tensor> tensors;
+    for (const SafetensorsEntry& entry : file->entries()) {
+      tensors.emplace(entry.name, file->tensor(entry));
+    }
+    change(tensors);
+    const testing::TemporaryFolder folder;
+    fs::copy_file(source / "config.json", folder / "config.json");
+    save_safetensors(folder / "model.safetensors", {tensors.begin(), tensors.end()});
+    return error_of([&] { load(folder.path()); });
+  };
+  const std::string expert = "model.layers.0.block_sparse_moe.experts.3.";
+  EXPECT_NE(loaded([&](auto& tensors) {
+              ASSERT_EQ(tensors.erase(expert + "w3.weight"), 1u);
+            }).find("stored by expert in 7 matrices, the config makes it 8"),
+            std::string::npos);
+  EXPECT_NE(loaded([&](auto& tensors) {
+              tensors[expert + "w2.weight"] = at::zeros({32, 40});
+            }).find("w2.weight is"),
+            std::string::npos);
 }
 
 struct BadConfig {

@@ -223,7 +223,7 @@ TEST(ExportedStaticCache, IsReturnedWithTheNewTokens) {
 INSTANTIATE_TEST_SUITE_P(All, ExportedDecoder,
                          ::testing::Values("llama", "mistral", "qwen2", "qwen3", "phi3", "gemma", "gemma2",
                                            "gemma3_text", "olmo2", "granite", "smollm3", "starcoder2", "gpt2",
-                                           "gpt_neox", "opt", "phi"),
+                                           "gpt_neox", "opt", "phi", "mixtral", "qwen2_moe", "qwen3_moe", "gpt_oss"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace

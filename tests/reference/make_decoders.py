@@ -126,6 +126,31 @@ FAMILIES = {
 SEEDS = 3
 
 # rope type: parameters for heads of 16 dimensions with max_position_embeddings 64
+MOE = dict(num_experts_per_tok=2, moe_intermediate_size=24, shared_expert_intermediate_size=40)
+FAMILIES.update({
+    "mixtral": ("Mixtral", HEADS, {
+        "plain": dict(num_local_experts=4),
+        "window": dict(num_local_experts=3, num_experts_per_tok=1, sliding_window=4, head_dim=16, tie_word_embeddings=True,
+                       hidden_act="gelu"),
+    }),
+    "qwen2_moe": ("Qwen2Moe", HEADS, {
+        "plain": dict(**MOE, num_experts=4),
+        "mixed": dict(**{**MOE, "num_experts_per_tok": 3}, num_experts=6, norm_topk_prob=True, mlp_only_layers=[1],
+                      use_sliding_window=True, sliding_window=4, qkv_bias=False, tie_word_embeddings=True),
+    }),
+    "qwen3_moe": ("Qwen3Moe", HEADS, {
+        "plain": dict(**MOE, num_experts=4, head_dim=16),
+        "mixed": dict(**MOE, num_experts=6, norm_topk_prob=True, decoder_sparse_step=2, use_sliding_window=True,
+                      sliding_window=4, attention_bias=True, tie_word_embeddings=True),
+    }),
+    "gpt_oss": ("GptOss", HEADS[:4], {
+        "plain": dict(num_local_experts=4, num_experts_per_tok=2, head_dim=8, sliding_window=4),
+        "full": dict(num_local_experts=3, num_experts_per_tok=1, head_dim=16, sliding_window=6, swiglu_limit=0.2,
+                     attention_bias=False, layer_types=["full_attention", "sliding_attention"],
+                     rope_parameters=dict(rope_type="default", rope_theta=500.0)),
+    }),
+})
+
 ROPES = {
     "default": dict(),
     "linear": dict(factor=2.5),

@@ -146,6 +146,34 @@ OnnxValues aten_einsum(Context& context, const OpCall& call) {
   return {context.emit("Einsum", operands, {{"equation", equation}})};
 }
 
+// Rows of a group stand next to each other, up to the group's number in `offs`: a product for each, also for those
+// without rows, one below the other.
+OnnxValues aten_grouped_mm(Context& context, const OpCall& call) {
+  const TensorMeta& rows = call.meta("self");
+  const TensorMeta& matrices = call.meta("mat2");
+  const auto groups = matrices.sizes.front().as_int();
+  if (rows.dim() != 2 || matrices.dim() != 3 || !groups || *groups < 1) {
+    call.refuse("only groups of rows, each with a matrix of its own, are supported");
+  }
+  const c10::ScalarType dtype = product_dtype(call);
+  const OnnxValue self = call.operand("self", dtype);
+  OnnxValue weight = call.operand("mat2", dtype);
+  const auto* transposed = context.transposed_from(weight);
+  const bool is_transposed = transposed != nullptr && transposed->perm == std::vector<int64_t>{0, 2, 1};
+  weight = is_transposed ? transposed->source : weight;
+  const OnnxValue ends = context.cast(call.tensor("offs"), c10::kLong);
+  OnnxValue start = context.constant(std::vector<int64_t>{0});
+  OnnxValues products;
+  for (int64_t group = 0; group < *groups; ++group) {
+    const OnnxValue end = context.slice(ends, 0, context.constant(std::vector<int64_t>{group}),
+                                        context.constant(std::vector<int64_t>{group + 1}));
+    const OnnxValue matrix = context.emit("Gather", {weight, context.constant(group)}, {{"axis", 0}});
+    products.push_back(context.emit("Gemm", {context.slice(self, 0, start, end), matrix}, {{"transB", is_transposed}}));
+    start = end;
+  }
+  return {context.emit("Concat", products, {{"axis", 0}})};
+}
+
 constexpr OnnxTranslationEntry kEntries[] = {
     {"aten.linear", 18, aten_linear},
     {"aten.matmul", 18, aten_matmul},
@@ -160,6 +188,8 @@ constexpr OnnxTranslationEntry kEntries[] = {
     {"aten.addmv", 18, aten_addmv},
     {"aten.einsum", 18, aten_einsum},
     {"aten.linalg_matmul", 18, aten_matmul},
+    // Experts.
+    {"aten._grouped_mm", 18, aten_grouped_mm},
 };
 
 }  // namespace
