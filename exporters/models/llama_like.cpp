@@ -1,9 +1,8 @@
 #include "exporters/models/llama_like.h"
 
+#include "exporters/models/layer_types.h"
 #include "exporters/models/operators.h"
 #include "exporters/support/error.h"
-#include "exporters/support/json.h"
-#include "exporters/support/quote.h"
 
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/scalar_tensor.h>
@@ -87,24 +86,7 @@ RopeDefaults rope_defaults(const LlamaLikeSpec& spec, double theta) {
 
 void read_layer_types(LlamaLikeSpec& spec, const ModelConfig& config, std::optional<int64_t> sliding_window,
                       const std::function<bool(size_t)>& is_sliding) {
-  std::vector<bool> sliding(spec.layers.size());
-  for (size_t i = 0; i < sliding.size(); ++i) {
-    sliding[i] = is_sliding(i);
-  }
-  const JsonField root(config.json(), config.where());
-  if (const auto field = root.find("layer_types")) {
-    const std::vector<std::string> types = field->as_strings();
-    if (types.size() != sliding.size()) {
-      field->fail_here(fmt::format("has {} entries, the model has {} layers", types.size(), sliding.size()));
-    }
-    for (size_t i = 0; i < types.size(); ++i) {
-      if (types[i] != "sliding_attention" && types[i] != "full_attention") {
-        field->fail_here(fmt::format("names {} for layer {}", quote(types[i]), i),
-                         "Supported are: full_attention, sliding_attention");
-      }
-      sliding[i] = types[i] == "sliding_attention";
-    }
-  }
+  const std::vector<bool> sliding = sliding_layers(config, spec.layers.size(), is_sliding);
   for (size_t i = 0; i < sliding.size(); ++i) {
     if (sliding[i] && (!sliding_window || *sliding_window < 1)) {
       throw Error(fmt::format("layer {} has sliding attention, but config field \"sliding_window\" is not set", i),

@@ -4,6 +4,7 @@
 #include "exporters/models/operators.h"
 #include "exporters/support/error.h"
 
+#include <ATen/ops/abs.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/bitwise_and.h>
 #include <ATen/ops/constant_pad_nd.h>
@@ -23,19 +24,6 @@
 namespace exporters::models {
 namespace {
 
-double lowest(c10::ScalarType dtype) {
-  switch (dtype) {
-    case c10::ScalarType::Half:
-      return static_cast<double>(std::numeric_limits<c10::Half>::lowest());
-    case c10::ScalarType::BFloat16:
-      return static_cast<double>(std::numeric_limits<c10::BFloat16>::lowest());
-    case c10::ScalarType::Double:
-      return std::numeric_limits<double>::lowest();
-    default:
-      return std::numeric_limits<float>::lowest();
-  }
-}
-
 at::Tensor scalar(double value, const at::Tensor& like) { return at::scalar_tensor(value, like.options()); }
 
 /// The bool mask in the form that `kind` takes.
@@ -43,20 +31,7 @@ at::Tensor finish(AttentionKind kind, const at::Tensor& visible, const at::Tenso
   if (kind == AttentionKind::kSdpa) {
     return visible;
   }
-  return at::where(visible, scalar(0.0, embeds), scalar(lowest(embeds.scalar_type()), embeds));
-}
-
-void check_padding_mask(const at::Tensor& mask, const at::Tensor& embeds, const c10::SymInt& keys) {
-  if (mask.dim() != 2) {
-    throw Error(fmt::format("attention_mask has {} dimensions", mask.dim()), current_place().str(),
-                "It is [batch, keys], or [batch, 1, queries, keys] when already prepared");
-  }
-  const auto describe = [&] {
-    return c10::str("attention_mask is ", mask.sym_sizes(), ", the other inputs make it [", embeds.sym_size(0), ", ",
-                    keys, "] (batch, keys)");
-  };
-  require(mask.sym_size(0).sym_eq(embeds.sym_size(0)), describe);
-  require(mask.sym_size(1).sym_eq(keys), describe);
+  return at::where(visible, scalar(0.0, embeds), scalar(lowest_number(embeds.scalar_type()), embeds));
 }
 
 /// [batch, keys] → bool [batch, 1, 1, keys]
@@ -121,6 +96,32 @@ bool is_prepared(const at::Tensor& mask) { return mask.defined() && mask.dim() =
 
 }  // namespace
 
+double lowest_number(c10::ScalarType dtype) {
+  switch (dtype) {
+    case c10::ScalarType::Half:
+      return static_cast<double>(std::numeric_limits<c10::Half>::lowest());
+    case c10::ScalarType::BFloat16:
+      return static_cast<double>(std::numeric_limits<c10::BFloat16>::lowest());
+    case c10::ScalarType::Double:
+      return std::numeric_limits<double>::lowest();
+    default:
+      return std::numeric_limits<float>::lowest();
+  }
+}
+
+void check_padding_mask(const at::Tensor& mask, const at::Tensor& embeds, const c10::SymInt& keys) {
+  if (mask.dim() != 2) {
+    throw Error(fmt::format("attention_mask has {} dimensions", mask.dim()), current_place().str(),
+                "It is [batch, keys], or [batch, 1, queries, keys] when already prepared");
+  }
+  const auto describe = [&] {
+    return c10::str("attention_mask is ", mask.sym_sizes(), ", the other inputs make it [", embeds.sym_size(0), ", ",
+                    keys, "] (batch, keys)");
+  };
+  require(mask.sym_size(0).sym_eq(embeds.sym_size(0)), describe);
+  require(mask.sym_size(1).sym_eq(keys), describe);
+}
+
 at::Tensor create_bidirectional_mask(AttentionKind kind, const at::Tensor& embeds, const at::Tensor& attention_mask,
                                      const c10::SymInt& keys) {
   if (!attention_mask.defined() || is_prepared(attention_mask)) {
@@ -128,6 +129,21 @@ at::Tensor create_bidirectional_mask(AttentionKind kind, const at::Tensor& embed
   }
   check_padding_mask(attention_mask, embeds, keys);
   return finish(kind, padding_mask(attention_mask), embeds);
+}
+
+at::Tensor create_bidirectional_sliding_mask(AttentionKind kind, const at::Tensor& embeds,
+                                             const at::Tensor& attention_mask, int64_t reach) {
+  if (is_prepared(attention_mask)) {
+    return attention_mask;
+  }
+  const c10::SymInt length = embeds.sym_size(1);
+  const at::Tensor all = positions(0, length).unsqueeze(0);
+  const at::Tensor near = at::le(at::abs(as_queries(all) - as_keys(all)), reach);
+  if (!attention_mask.defined()) {
+    return finish(kind, near, embeds);
+  }
+  check_padding_mask(attention_mask, embeds, length);
+  return finish(kind, at::bitwise_and(near, padding_mask(attention_mask)), embeds);
 }
 
 CausalMask create_causal_mask(AttentionKind kind, const at::Tensor& embeds, const at::Tensor& attention_mask,
@@ -158,7 +174,7 @@ at::Tensor add_bias(const at::Tensor& mask, const at::Tensor& bias) {
   if (mask.scalar_type() != c10::ScalarType::Bool) {
     return bias + mask;
   }
-  return at::where(mask, bias, scalar(lowest(bias.scalar_type()), bias));
+  return at::where(mask, bias, scalar(lowest_number(bias.scalar_type()), bias));
 }
 
 }  // namespace exporters::models

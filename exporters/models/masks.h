@@ -21,11 +21,22 @@ namespace exporters::models {
 // A given mask has one number per key, [batch, keys], 0 for padding; one of four dimensions is taken as it is (already
 // of the right kind). Throws Error for other ranks and for extents that do not fit.
 
+/// The lowest finite number of a floating-point dtype.
+double lowest_number(c10::ScalarType dtype);
+
+/// Throws Error unless `mask` is [batch of embeds, keys].
+void check_padding_mask(const at::Tensor& mask, const at::Tensor& embeds, const c10::SymInt& keys);
+
 /// Every query sees every key that is not padding: [batch, 1, 1, keys], or undefined when `attention_mask` is.
 /// @param embeds [batch, queries, hidden]: gives batch and dtype
 /// @param keys the number of keys: of the encoder in cross-attention, else of `embeds`
 at::Tensor create_bidirectional_mask(AttentionKind kind, const at::Tensor& embeds, const at::Tensor& attention_mask,
                                      const c10::SymInt& keys);
+
+/// Every query sees the keys that are not padding and at most `reach` positions away, before or after it:
+/// [batch or 1, 1, queries, queries].
+at::Tensor create_bidirectional_sliding_mask(AttentionKind kind, const at::Tensor& embeds,
+                                             const at::Tensor& attention_mask, int64_t reach);
 
 struct CausalMask {
   at::Tensor mask;         ///< [batch or 1, 1, queries, keys]; may be undefined

@@ -1,7 +1,7 @@
 #include "exporters/models/registry.h"
 
-#include "exporters/models/bert.h"
 #include "exporters/models/decoder_families.h"
+#include "exporters/models/encoder_families.h"
 #include "exporters/models/seq2seq_families.h"
 #include "exporters/models/whisper.h"
 #include "exporters/support/error.h"
@@ -19,10 +19,24 @@ constexpr std::string_view kTexts = "text-classification";
 constexpr std::string_view kTokens = "token-classification";
 constexpr std::string_view kAnswers = "question-answering";
 constexpr std::string_view kText2Text = "text2text-generation";
+constexpr std::string_view kWords = "fill-mask";
+constexpr std::string_view kChoices = "multiple-choice";
 
 template <typename Model>
 std::unique_ptr<PreTrainedModel> make(const ModelConfig& config) {
   return std::make_unique<Model>(config);
+}
+
+// ── Text encoders: the bare model and the heads of a family ──
+
+template <const EncoderFamily& family>
+std::unique_ptr<PreTrainedModel> bare_encoder(const ModelConfig& config) {
+  return family.make(Scope{}, config, !family.pooler.empty());
+}
+
+template <const EncoderFamily& family, EncoderTask task>
+std::unique_ptr<PreTrainedModel> encoder(const ModelConfig& config) {
+  return std::make_unique<EncoderWithHead>(family, task, config);
 }
 
 // ── Decoders: the bare model and the heads of a family ──
@@ -82,14 +96,88 @@ std::unique_ptr<PreTrainedModel> seq2seq_encoder(const ModelConfig& config) {
 }
 
 constexpr ModelEntry kModels[] = {
-    {"bert", "BertModel", kFeatures, make<BertModel>},
-    {"bert", "BertForMaskedLM", "fill-mask", make<BertForMaskedLM>},
-    {"bert", "BertForSequenceClassification", kTexts, make<BertForSequenceClassification>},
-    {"bert", "BertForTokenClassification", kTokens, make<BertForTokenClassification>},
-    {"bert", "BertForQuestionAnswering", kAnswers, make<BertForQuestionAnswering>},
-    {"bert", "BertForMultipleChoice", "multiple-choice", make<BertForMultipleChoice>},
-    {"bert", "BertForNextSentencePrediction", "next-sentence-prediction", make<BertForNextSentencePrediction>},
-    {"bert", "BertForPreTraining", "", make<BertForPreTraining>},
+    {"bert", "BertModel", kFeatures, bare_encoder<kBert>},
+    {"bert", "BertForMaskedLM", kWords, encoder<kBert, EncoderTask::kMaskedLM>},
+    {"bert", "BertForSequenceClassification", kTexts, encoder<kBert, EncoderTask::kSequenceClassification>},
+    {"bert", "BertForTokenClassification", kTokens, encoder<kBert, EncoderTask::kTokenClassification>},
+    {"bert", "BertForQuestionAnswering", kAnswers, encoder<kBert, EncoderTask::kQuestionAnswering>},
+    {"bert", "BertForMultipleChoice", kChoices, encoder<kBert, EncoderTask::kMultipleChoice>},
+    {"bert", "BertForNextSentencePrediction", "next-sentence-prediction",
+     encoder<kBert, EncoderTask::kNextSentencePrediction>},
+    {"bert", "BertForPreTraining", "", encoder<kBert, EncoderTask::kPreTraining>},
+
+    {"roberta", "RobertaModel", kFeatures, bare_encoder<kRoberta>},
+    {"roberta", "RobertaForMaskedLM", kWords, encoder<kRoberta, EncoderTask::kMaskedLM>},
+    {"roberta", "RobertaForSequenceClassification", kTexts, encoder<kRoberta, EncoderTask::kSequenceClassification>},
+    {"roberta", "RobertaForTokenClassification", kTokens, encoder<kRoberta, EncoderTask::kTokenClassification>},
+    {"roberta", "RobertaForQuestionAnswering", kAnswers, encoder<kRoberta, EncoderTask::kQuestionAnswering>},
+    {"roberta", "RobertaForMultipleChoice", kChoices, encoder<kRoberta, EncoderTask::kMultipleChoice>},
+
+    {"xlm-roberta", "XLMRobertaModel", kFeatures, bare_encoder<kXlmRoberta>},
+    {"xlm-roberta", "XLMRobertaForMaskedLM", kWords, encoder<kXlmRoberta, EncoderTask::kMaskedLM>},
+    {"xlm-roberta", "XLMRobertaForSequenceClassification", kTexts,
+     encoder<kXlmRoberta, EncoderTask::kSequenceClassification>},
+    {"xlm-roberta", "XLMRobertaForTokenClassification", kTokens,
+     encoder<kXlmRoberta, EncoderTask::kTokenClassification>},
+    {"xlm-roberta", "XLMRobertaForQuestionAnswering", kAnswers, encoder<kXlmRoberta, EncoderTask::kQuestionAnswering>},
+    {"xlm-roberta", "XLMRobertaForMultipleChoice", kChoices, encoder<kXlmRoberta, EncoderTask::kMultipleChoice>},
+
+    {"camembert", "CamembertModel", kFeatures, bare_encoder<kCamembert>},
+    {"camembert", "CamembertForMaskedLM", kWords, encoder<kCamembert, EncoderTask::kMaskedLM>},
+    {"camembert", "CamembertForSequenceClassification", kTexts,
+     encoder<kCamembert, EncoderTask::kSequenceClassification>},
+    {"camembert", "CamembertForTokenClassification", kTokens, encoder<kCamembert, EncoderTask::kTokenClassification>},
+    {"camembert", "CamembertForQuestionAnswering", kAnswers, encoder<kCamembert, EncoderTask::kQuestionAnswering>},
+    {"camembert", "CamembertForMultipleChoice", kChoices, encoder<kCamembert, EncoderTask::kMultipleChoice>},
+
+    {"distilbert", "DistilBertModel", kFeatures, bare_encoder<kDistilBert>},
+    {"distilbert", "DistilBertForMaskedLM", kWords, encoder<kDistilBert, EncoderTask::kMaskedLM>},
+    {"distilbert", "DistilBertForSequenceClassification", kTexts,
+     encoder<kDistilBert, EncoderTask::kSequenceClassification>},
+    {"distilbert", "DistilBertForTokenClassification", kTokens,
+     encoder<kDistilBert, EncoderTask::kTokenClassification>},
+    {"distilbert", "DistilBertForQuestionAnswering", kAnswers, encoder<kDistilBert, EncoderTask::kQuestionAnswering>},
+    {"distilbert", "DistilBertForMultipleChoice", kChoices, encoder<kDistilBert, EncoderTask::kMultipleChoice>},
+
+    {"electra", "ElectraModel", kFeatures, bare_encoder<kElectra>},
+    {"electra", "ElectraForMaskedLM", kWords, encoder<kElectra, EncoderTask::kMaskedLM>},
+    {"electra", "ElectraForSequenceClassification", kTexts, encoder<kElectra, EncoderTask::kSequenceClassification>},
+    {"electra", "ElectraForTokenClassification", kTokens, encoder<kElectra, EncoderTask::kTokenClassification>},
+    {"electra", "ElectraForQuestionAnswering", kAnswers, encoder<kElectra, EncoderTask::kQuestionAnswering>},
+    {"electra", "ElectraForMultipleChoice", kChoices, encoder<kElectra, EncoderTask::kMultipleChoice>},
+    {"electra", "ElectraForPreTraining", "", encoder<kElectra, EncoderTask::kPreTraining>},
+
+    {"mpnet", "MPNetModel", kFeatures, bare_encoder<kMpnet>},
+    {"mpnet", "MPNetForMaskedLM", kWords, encoder<kMpnet, EncoderTask::kMaskedLM>},
+    {"mpnet", "MPNetForSequenceClassification", kTexts, encoder<kMpnet, EncoderTask::kSequenceClassification>},
+    {"mpnet", "MPNetForTokenClassification", kTokens, encoder<kMpnet, EncoderTask::kTokenClassification>},
+    {"mpnet", "MPNetForQuestionAnswering", kAnswers, encoder<kMpnet, EncoderTask::kQuestionAnswering>},
+    {"mpnet", "MPNetForMultipleChoice", kChoices, encoder<kMpnet, EncoderTask::kMultipleChoice>},
+
+    {"albert", "AlbertModel", kFeatures, bare_encoder<kAlbert>},
+    {"albert", "AlbertForMaskedLM", kWords, encoder<kAlbert, EncoderTask::kMaskedLM>},
+    {"albert", "AlbertForSequenceClassification", kTexts, encoder<kAlbert, EncoderTask::kSequenceClassification>},
+    {"albert", "AlbertForTokenClassification", kTokens, encoder<kAlbert, EncoderTask::kTokenClassification>},
+    {"albert", "AlbertForQuestionAnswering", kAnswers, encoder<kAlbert, EncoderTask::kQuestionAnswering>},
+    {"albert", "AlbertForMultipleChoice", kChoices, encoder<kAlbert, EncoderTask::kMultipleChoice>},
+    {"albert", "AlbertForPreTraining", "", encoder<kAlbert, EncoderTask::kPreTraining>},
+
+    {"deberta-v2", "DebertaV2Model", kFeatures, bare_encoder<kDebertaV2>},
+    {"deberta-v2", "DebertaV2ForMaskedLM", kWords, encoder<kDebertaV2, EncoderTask::kMaskedLM>},
+    {"deberta-v2", "DebertaV2ForSequenceClassification", kTexts,
+     encoder<kDebertaV2, EncoderTask::kSequenceClassification>},
+    {"deberta-v2", "DebertaV2ForTokenClassification", kTokens, encoder<kDebertaV2, EncoderTask::kTokenClassification>},
+    {"deberta-v2", "DebertaV2ForQuestionAnswering", kAnswers, encoder<kDebertaV2, EncoderTask::kQuestionAnswering>},
+    {"deberta-v2", "DebertaV2ForMultipleChoice", kChoices, encoder<kDebertaV2, EncoderTask::kMultipleChoice>},
+
+    {"modernbert", "ModernBertModel", kFeatures, bare_encoder<kModernBert>},
+    {"modernbert", "ModernBertForMaskedLM", kWords, encoder<kModernBert, EncoderTask::kMaskedLM>},
+    {"modernbert", "ModernBertForSequenceClassification", kTexts,
+     encoder<kModernBert, EncoderTask::kSequenceClassification>},
+    {"modernbert", "ModernBertForTokenClassification", kTokens,
+     encoder<kModernBert, EncoderTask::kTokenClassification>},
+    {"modernbert", "ModernBertForQuestionAnswering", kAnswers, encoder<kModernBert, EncoderTask::kQuestionAnswering>},
+    {"modernbert", "ModernBertForMultipleChoice", kChoices, encoder<kModernBert, EncoderTask::kMultipleChoice>},
 
     {"llama", "LlamaModel", kFeatures, bare<kLlama, make_llama>},
     {"llama", "LlamaForCausalLM", kGeneration, causal_lm<kLlama, make_llama>},

@@ -5,6 +5,7 @@
 #include "exporters/support/log.h"
 #include "tests/framework/error_of.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/warnings.h"
 
 #include <ATen/ops/ones.h>
 #include <gmock/gmock.h>
@@ -228,24 +229,11 @@ TEST_F(ExportedModelTest, ExportsWithoutDtypeOrComponentsSaySo) {
 
 // ── Calling ──
 
-class Warnings {
- public:
-  Warnings() {
-    set_log_sink([this](LogLevel level, std::string_view text) {
-      if (level == LogLevel::kWarning) {
-        texts.emplace_back(text);
-      }
-    });
-  }
-  ~Warnings() { set_log_sink({}); }
-  std::vector<std::string> texts;
-};
-
 TEST_F(ExportedModelTest, InputsThatWereNotTracedAreDroppedWithOneWarning) {
   ExportedModel::Components components;
   components.emplace_back("model", component("p", {{"x", at::ones({2})}}));
   const ExportedModel exported("text", std::move(components));
-  Warnings warnings;
+  testing::Warnings warnings;
 
   const PyTree first = exported({{"x", at::ones({2})}, {"special_tokens_mask", at::ones({2})}});
   exported({{"x", at::ones({2})}, {"special_tokens_mask", at::ones({2})}});
@@ -291,7 +279,7 @@ TEST_F(ExportedModelTest, ConfigsAndExportersAreFoundByFormat) {
 }
 
 TEST_F(ExportedModelTest, ASecondBackendOfAFormatReplacesTheFirstWithAWarning) {
-  Warnings warnings;
+  testing::Warnings warnings;
 
   register_backend<Mute>();
 

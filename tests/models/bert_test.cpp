@@ -1,5 +1,3 @@
-#include "exporters/models/bert.h"
-
 #include "exporters/models/registry.h"
 #include "exporters/weights/safetensors.h"
 #include "tests/models/recorded.h"

@@ -10,14 +10,10 @@ namespace exporters::testing {
 
 Recorded::Recorded(const std::filesystem::path& path) {
   const auto file = SafetensorsFile::open(path);
-  for (const char* name : {"input_ids", "attention_mask", "token_type_ids", "position_ids", "inputs_embeds"}) {
-    const std::string key = std::string("in.") + name;
-    if (file->find(key) != nullptr) {
-      args.set(name, file->tensor(key));
-    }
-  }
   for (const SafetensorsEntry& entry : file->entries()) {
-    if (entry.name.starts_with("out.")) {
+    if (entry.name.starts_with("in.")) {
+      args.set(entry.name.substr(3), file->tensor(entry));
+    } else if (entry.name.starts_with("out.")) {
       outputs.emplace(entry.name.substr(4), file->tensor(entry));
     }
   }

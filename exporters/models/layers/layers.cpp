@@ -42,15 +42,17 @@ at::Tensor Embedding::operator()(const at::Tensor& indices) const {
   return at::embedding(weight_, indices, padding_idx_);
 }
 
-LayerNorm::LayerNorm(Scope scope, int64_t width, double eps)
+LayerNorm::LayerNorm(Scope scope, int64_t width, double eps, bool bias)
     : Module(std::move(scope), "LayerNorm"), width_(width), eps_(eps) {
   parameter("weight", weight_, {width});
-  parameter("bias", bias_, {width});
+  if (bias) {
+    parameter("bias", bias_, {width});
+  }
 }
 
 at::Tensor LayerNorm::operator()(const at::Tensor& input) const {
   const auto scope = enter();
-  return at::layer_norm(input, {width_}, weight_, bias_, eps_);
+  return at::layer_norm(input, {width_}, weight_, bias_.defined() ? std::optional(bias_) : std::nullopt, eps_);
 }
 
 }  // namespace exporters::models

@@ -38,6 +38,7 @@ class Embedding : public Module {
   /// `padding_idx` matters for training only, but traced programs carry it.
   Embedding(Scope scope, int64_t count, int64_t width, std::optional<int64_t> padding_idx = {});
   at::Tensor operator()(const at::Tensor& indices) const;
+  const at::Tensor& weight() const { return weight_; }  ///< [count, width]
 
  private:
   int64_t padding_idx_;
@@ -47,7 +48,7 @@ class Embedding : public Module {
 /// Normalises the last axis, of extent `width`.
 class LayerNorm : public Module {
  public:
-  LayerNorm(Scope scope, int64_t width, double eps);
+  LayerNorm(Scope scope, int64_t width, double eps, bool bias = true);
   at::Tensor operator()(const at::Tensor& input) const;
 
  private:

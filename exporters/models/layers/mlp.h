@@ -28,17 +28,18 @@ class GatedMlp : public Module {
   Linear down_proj_;
 };
 
-/// The same with gate and up in one matrix: gate_up_proj, down_proj.
+/// The same with gate and up in one matrix.
 class FusedGatedMlp : public Module {
  public:
-  FusedGatedMlp(Scope scope, const MlpOptions& options);
+  FusedGatedMlp(Scope scope, const MlpOptions& options, std::string in_name = "gate_up_proj",
+                std::string out_name = "down_proj");
   at::Tensor operator()(const at::Tensor& hidden) const;
 
  private:
   int64_t intermediate_size_;
   Activation activation_;
-  Linear gate_up_proj_;
-  Linear down_proj_;
+  Linear in_;
+  Linear out_;
 };
 
 /// out(act(in(x))): parameters by the names given.
