@@ -16,6 +16,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -32,15 +33,19 @@ using Seq2SeqSource = std::shared_ptr<const models::PreTrainedModel>;
 using ExportTo = std::function<ExportedModel(const ExportSource& source, const NamedInputs& sample,
                                              const std::filesystem::path& folder)>;
 
-/// The checkpoints of a family that generate, one of each config whose tables hold the sizes below.
+/// The checkpoints of a family that generate, by name: one of each config whose tables hold the sizes below.
 inline std::vector<Seq2SeqSource> seq2seq_models(const std::string& family) {
-  std::vector<Seq2SeqSource> found;
+  std::set<std::filesystem::path> folders;
   for (const auto& entry : std::filesystem::directory_iterator(reference_folder("seq2seq") / family)) {
-    const std::string name = entry.path().filename().string();
+    folders.insert(entry.path());
+  }
+  std::vector<Seq2SeqSource> found;
+  for (const std::filesystem::path& folder : folders) {
+    const std::string name = folder.filename().string();
     const bool generates =
         name.find("ForConditionalGeneration") != std::string::npos || name.find("MTModel") != std::string::npos;
     if (generates && name.ends_with("_0") && name.find("_short_") == std::string::npos) {
-      found.push_back(models::load(entry.path()));
+      found.push_back(models::load(folder));
     }
   }
   return found;
@@ -165,7 +170,9 @@ inline void check_seq2seq_generation(const ExportTo& export_to, const Seq2SeqSou
         args.set("attention_mask", *inputs.find("attention_mask"));
       }
       args.set("decoder_input_ids", ids.slice(1, length, length + 1).contiguous());
-      args.set("encoder_outputs", encoder_outputs);
+      // Router scores, which some configs ask for, go no further.
+      args.set("encoder_outputs", PyTree::object(encoder_outputs.type(),
+                                                 {{"last_hidden_state", encoder_outputs.at("last_hidden_state")}}));
       if (length > 0) {
         args.set("cache", *before.find("cache"));
       }
