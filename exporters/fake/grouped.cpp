@@ -80,6 +80,18 @@ void grouped_mm(ShapeCall& call) {
   call.returns(std::move(result));
 }
 
+// The op that transformers adds for devices without _grouped_mm: rows in groups, [S, K], times [E, K, N].
+void grouped_mm_fallback(ShapeCall& call) {
+  const TensorMeta input = call.meta("input"), weight = call.meta("weight"), offsets = call.meta("offs");
+  if (input.dim() != 2 || weight.dim() != 3 || offsets.dim() != 1) {
+    call.refuse(fmt::format("input, weight and offs have ranks {}, {}, {}, not 2, 3, 1", input.dim(), weight.dim(),
+                            offsets.dim()));
+  }
+  require_equal(call, input.sizes[1], weight.sizes[1], "inner size");
+  require_equal(call, offsets.sizes[0], weight.sizes[0], "groups");
+  call.returns(formatted({input.sizes[0], weight.sizes[2]}, input.dtype, input));
+}
+
 // ── embedding_bag: the bags, and what a backward pass would need ──
 
 enum BagMode { kSum = 0, kMean = 1, kMax = 2 };
@@ -112,6 +124,7 @@ void embedding_bag(ShapeCall& call) {
 
 constexpr auto kTable = std::to_array<ShapeEntry>({
     {"aten::_grouped_mm", grouped_mm},
+    {"transformers::grouped_mm_fallback", grouped_mm_fallback},
     {"aten::embedding_bag", embedding_bag},
     {"aten::_embedding_bag", embedding_bag},
     {"aten::_embedding_bag_forward_only", embedding_bag},

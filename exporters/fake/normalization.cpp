@@ -205,7 +205,18 @@ void instance_norm(ShapeCall& call) {
   call.returns(formatted(input.sizes, input.dtype, input));
 }
 
+// A weight of norm g along one axis, in the direction of v; and the norms of v.
+void weight_norm(ShapeCall& call) {
+  const TensorMeta v = call.meta("v"), g = call.meta("g");
+  if (g.dim() != v.dim()) {
+    call.refuse("the norms have another rank than the weight");
+  }
+  call.returns(formatted(v.sizes, v.dtype, v));
+  call.returns(formatted(g.sizes, g.dtype, v));
+}
+
 constexpr auto kTable = std::to_array<ShapeEntry>({
+    {"aten::_weight_norm_interface", weight_norm},
     {"aten::layer_norm", layer_norm},
     {"aten::native_layer_norm", native_layer_norm},
     {"aten::rms_norm", rms_norm},

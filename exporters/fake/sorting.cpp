@@ -130,7 +130,18 @@ void searchsorted(ShapeCall& call) {
   returns_positions(call, values.sizes, sequence);
 }
 
+// How many values lie in each of equal bins.
+void histc(ShapeCall& call) {
+  const TensorMeta self = call.meta("self");
+  const int64_t bins = call.integer("bins");
+  if (bins <= 0) {
+    call.refuse(fmt::format("there are {} bins", bins));
+  }
+  call.returns(formatted({Expr(bins)}, self.dtype, self));
+}
+
 constexpr auto kTable = std::to_array<ShapeEntry>({
+    {"aten::histc", histc},
     {"aten::sort", sort},
     {"aten::sort.stable", sort},
     {"aten::argsort", argsort},

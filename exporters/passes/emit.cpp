@@ -17,11 +17,6 @@ void copy_type(const Value& from, Value& to) {
   to.sym() = from.sym();
 }
 
-Expr sym_of(const Argument& argument) {
-  const auto* value = argument.get_if<Value*>();
-  return value != nullptr ? (*value)->sym() : Expr(argument.as<int64_t>());
-}
-
 // Whether some order of the axes has the strides of a tensor without gaps.
 bool is_dense(const TensorMeta& meta) {
   std::vector<bool> taken(meta.sizes.size());
@@ -51,9 +46,26 @@ Node* Emit::place(Node* node) const {
 
 Value* Emit::call(std::string_view target, std::vector<Argument> args, const TensorMeta& meta,
                   std::vector<std::pair<std::string, Argument>> kwargs) {
-  Value* value = graph_.add_output(place(graph_.call(target, std::move(args), std::move(kwargs))));
-  value->meta() = meta;
-  return value;
+  return call_many(target, std::move(args), {meta}, std::move(kwargs))->value();
+}
+
+Node* Emit::call_many(std::string_view target, std::vector<Argument> args, const std::vector<TensorMeta>& metas,
+                      std::vector<std::pair<std::string, Argument>> kwargs) {
+  Node* node = place(graph_.call(target, std::move(args), std::move(kwargs)));
+  for (const TensorMeta& meta : metas) {
+    graph_.add_output(node)->meta() = meta;
+  }
+  return node;
+}
+
+Value* Emit::call_list(std::string_view target, std::vector<Argument> args, const std::vector<TensorMeta>& metas,
+                       std::vector<std::pair<std::string, Argument>> kwargs) {
+  Node* node = place(graph_.call(target, std::move(args), std::move(kwargs)));
+  Value* list = graph_.add_output(node, Value::Kind::kTensorList);
+  for (const TensorMeta& meta : metas) {
+    graph_.add_element(list)->meta() = meta;
+  }
+  return list;
 }
 
 Node* Emit::copy(const Node& node, const Value* from, Value* to) {
@@ -93,11 +105,23 @@ Argument Emit::sizes(Value* tensor) {
 }
 
 Argument Emit::sum(const Argument& a, const Argument& b) {
-  const Expr total = sym_of(a) + sym_of(b);
+  return combined("_operator.add", a, b, expr_of(a) + expr_of(b));
+}
+
+Argument Emit::product(const Argument& a, const Argument& b) {
+  return combined("_operator.mul", a, b, expr_of(a) * expr_of(b));
+}
+
+Argument Emit::combined(std::string_view target, const Argument& a, const Argument& b, const Expr& result) {
   if (a.is<int64_t>() && b.is<int64_t>()) {
-    return Argument(*total.as_int());
+    return Argument(*result.as_int());
   }
-  return Argument(number("_operator.add", {a, b}, total));
+  return Argument(number(target, {a, b}, result));
+}
+
+Expr expr_of(const Argument& argument) {
+  const auto* value = argument.get_if<Value*>();
+  return value != nullptr ? (*value)->sym() : Expr(argument.as<int64_t>());
 }
 
 TensorMeta contiguous_meta(TensorMeta meta) {

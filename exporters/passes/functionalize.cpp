@@ -9,9 +9,11 @@
 #include "exporters/support/error.h"
 
 #include <ATen/core/function_schema.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <deque>
+#include <optional>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -39,6 +41,25 @@ struct Tracked {
   Value* fresh = nullptr;   ///< the value as of `version`
   uint64_t version = 0;
 };
+
+// Begin and end of a tensor's elements in its storage.
+std::pair<int64_t, int64_t> extent_in_storage(const at::Tensor& tensor) {
+  int64_t elements = tensor.numel() == 0 ? 0 : 1;
+  for (int64_t axis = 0; axis < tensor.dim() && elements > 0; ++axis) {
+    elements += (tensor.size(axis) - 1) * tensor.stride(axis);
+  }
+  const auto size = static_cast<int64_t>(tensor.element_size());
+  return {tensor.storage_offset() * size, (tensor.storage_offset() + elements) * size};
+}
+
+bool share_memory(const at::Tensor& a, const at::Tensor& b) {
+  if (!a.has_storage() || !b.has_storage() || !a.is_alias_of(b)) {
+    return false;
+  }
+  const auto [a_begin, a_end] = extent_in_storage(a);
+  const auto [b_begin, b_end] = extent_in_storage(b);
+  return a_begin < b_end && b_begin < a_end;
+}
 
 Value* same_output(const Value& value, const Node& copy) {
   if (value.list() != nullptr) {
@@ -145,21 +166,27 @@ class Functionalizer {
   void visit(Node& node) {
     ensure_no_writes_inside(node);
     // What the node reads and views is asked in terms of the values that the program had, before they are replaced.
-    const bool mutates = mutates_inputs(node);
+    std::optional<Mutation> mutation;
+    std::vector<Value*> written;
     Value* viewed = nullptr;
     AliasInfo alias;
-    if (!mutates) {
+    if (mutates_inputs(node)) {
+      mutation = mutation_of(node);
+      written = written_tensors(node, *mutation);
+      if (node.is_call("aten.set_.source_Tensor")) {
+        return become_other(node, written[0]);
+      }
+    } else {
       alias = aliasing_of(node, sample_);
       viewed = alias.aliasing == Aliasing::kView ? viewed_value(node, alias) : nullptr;
       if (alias.aliasing == Aliasing::kUnsure) {
         mark_unsure(node);
       }
     }
-    Value* written = mutates && node.arg_count() > 0 ? tensor_of(node.arg(0)) : nullptr;
     Graph::InsertGuard guard(graph_, &node);
     take_current_inputs(node);
-    if (mutates) {
-      write(node, written);
+    if (mutation) {
+      write(node, *mutation, written);
     } else if (viewed != nullptr) {
       for (Value* output : node.outputs()) {
         track_outputs(output, viewed, &node, alias.input);
@@ -243,26 +270,46 @@ class Functionalizer {
 
   // ── Writes ──
 
-  void write(Node& node, Value* target) {
-    const Mutation mutation = mutation_of(node);
-    if (mutation == Mutation::kNothing) {
-      return finish(node, target);
+  void write(Node& node, Mutation mutation, const std::vector<Value*>& targets) {
+    switch (mutation) {
+      case Mutation::kNothing:
+        return finish(node, targets);
+      case Mutation::kMetadata:
+        return become_view(node, targets[0], functional_target(node));
+      case Mutation::kMemory:
+        return exchange_memory(node, targets[0]);
+      default:
+        return write_values(node, mutation, targets);
     }
-    if (mutation == Mutation::kMetadata) {
-      return become_view(node, target);
-    }
-    Tracked& entry = tracked(target);
-    check_writable(node, *entry.storage);
-    Emit emit(graph_, node);
-    Value* contents = functional_result(emit, node, entry.parent == nullptr, sample_);
-    write_back(emit, node, target, contents);
-    finish(node, target);
   }
 
-  // The result of the op is the tensor that it wrote to.
-  void finish(Node& node, Value* target) {
-    for (Value* output : node.outputs()) {
-      output->replace_all_uses_with(target);
+  void write_values(Node& node, Mutation mutation, const std::vector<Value*>& targets) {
+    for (Value* target : targets) {
+      check_writable(node, *tracked(target).storage);
+    }
+    Emit emit(graph_, node);
+    const bool owns_memory = !targets.empty() && tracked(targets[0]).parent == nullptr;
+    const std::vector<Value*> contents = functional_results(emit, node, mutation, owns_memory, sample_);
+    const auto is_resized = [&](size_t i) {
+      return mutation == Mutation::kOutputs && contents[i]->meta().sizes != targets[i]->meta().sizes;
+    };
+    for (size_t i = 0; i < targets.size(); ++i) {
+      if (!is_resized(i)) {
+        write_back(emit, node, targets[i], contents[i]);
+      }
+    }
+    finish(node, targets);
+    for (size_t i = 0; i < targets.size(); ++i) {
+      if (is_resized(i)) {
+        take_place(node, targets[i], contents[i]);
+      }
+    }
+  }
+
+  // The results of the op are the tensors that it wrote to.
+  void finish(Node& node, const std::vector<Value*>& targets) {
+    for (size_t i = 0; i < node.outputs().size(); ++i) {
+      node.output(i)->replace_all_uses_with(targets[i]);
     }
     graph_.erase(&node);
   }
@@ -277,6 +324,24 @@ class Functionalizer {
     if (input != nullptr && input->kind == InputSpec::Kind::kTensorConstant) {
       throw Error("The op writes to the constant '" + input->target + "'", node.describe(),
                   "Make it a buffer of the module, or clone it before writing.");
+    }
+    if (input != nullptr && program_.state.contains(input->target)) {
+      refuse_shared_state(node, *input);
+    }
+  }
+
+  // What is written to one of two buffers that share memory would have to be seen in the other.
+  void refuse_shared_state(const Node& node, const InputSpec& written) const {
+    const at::Tensor& tensor = program_.state.at(written.target).tensor;
+    for (const InputSpec& other : program_.signature.inputs) {
+      const auto state = program_.state.find(other.target);
+      const Value* placeholder = graph_.find(other.name);
+      if (other.name == written.name || state == program_.state.end() || placeholder == nullptr ||
+          !placeholder->has_users() || !share_memory(tensor, state->second.tensor)) {
+        continue;
+      }
+      throw Error(fmt::format("The op writes to '{}', with which '{}' shares its memory", written.target, other.target),
+                  node.describe(), "Keep one of them in the module, and take views of it in the forward.");
     }
   }
 
@@ -301,18 +366,91 @@ class Functionalizer {
   }
 
   // x.unsqueeze_(0): what reads x from here on reads the view.
-  void become_view(Node& node, Value* target) {
+  void become_view(Node& node, Value* target, std::string view) {
+    refuse_input(node, target, "changes the shape");
+    node.set_target(std::move(view));
+    rename_after(node, target, node.value());
+    track_view(node.value(), target, &node, 0);
+  }
+
+  void refuse_input(const Node& node, const Value* target, std::string_view what) const {
     if (target->node()->is_placeholder()) {
-      throw Error("The op changes the shape of the program's input '" + target->name() + "' in place", node.describe(),
+      throw Error(fmt::format("The op {} of the program's input '{}' in place", what, target->name()), node.describe(),
                   "Use the op without the underscore.");
     }
-    node.set_target(functional_target(node));
-    Value* view = node.value();
-    for (Node* later = node.next(); later != nullptr; later = later->next()) {
-      later->replace_input(target, view);
-    }
-    track_view(view, target, &node, 0);
   }
+
+  // What reads one value from here on reads the other.
+  static void rename_after(Node& node, Value* from, Value* to) {
+    for (Node* later = node.next(); later != nullptr; later = later->next()) {
+      later->replace_input(from, to);
+    }
+  }
+
+  // From here on the tensor is another one. Views of what it was would see neither.
+  void take_place(Node& node, Value* target, Value* contents) {
+    refuse_input(node, target, "changes the size");
+    const Storage* storage = tracked(target).storage;
+    const bool has_views = std::any_of(tracked_.begin(), tracked_.end(), [&](const auto& entry) {
+      return entry.second.storage == storage && entry.second.parent != nullptr;
+    });
+    if (has_views) {
+      throw Error("The op changes the size of a tensor that has views", node.describe(),
+                  "Give it a tensor of the right size.");
+    }
+    rename_after(node, target, contents);
+  }
+
+  // x.set_(y): what reads x from here on reads y.
+  void become_other(Node& node, Value* target) {
+    refuse_input(node, target, "changes the memory");
+    Value* source = node.arg_count() > 1 ? tensor_of(node.arg(1)) : nullptr;
+    ensure(source != nullptr, "{} does not take the memory of a tensor of the program", node.describe());
+    rename_after(node, target, source);
+    finish(node, {source});
+  }
+
+  void exchange_memory(Node& node, Value* target) {
+    refuse_input(node, target, "changes the memory");
+    if (!node.is_call("aten.resize_.default") && !node.is_call("aten.resize_as_.default")) {
+      throw Error("The op gives the tensor other memory, which cannot be made functional", node.describe(),
+                  "Replace it in the model, or with a patch of that op.");
+    }
+    resize(node, target);
+  }
+
+  // Less memory than before is a view of it. More of it begins with what was there, as `aten.resize` does.
+  void resize(Node& node, Value* target) {
+    const TensorMeta old = tracked(target).fresh->meta();
+    const TensorMeta meta = node.value()->meta();
+    const bool in_rows = old.strides == contiguous_meta(old).strides && meta.strides == contiguous_meta(meta).strides;
+    const auto old_count = old.numel().as_int();
+    const auto count = meta.numel().as_int();
+    const Argument sizes = node.is_call("aten.resize_.default") ? node.arg(1) : sizes_of(node, node.arg(1).value());
+    if (in_rows && old.numel() == meta.numel()) {
+      node.set_kwargs({});
+      node.set_args({node.arg(0), sizes});
+      return become_view(node, target, "aten.view.default");
+    }
+    if (in_rows && old_count && count && *count < *old_count) {
+      Argument::List strides;
+      for (const Expr& stride : meta.strides) {
+        strides.emplace_back(*stride.as_int());
+      }
+      node.set_kwargs({});
+      node.set_args({node.arg(0), sizes, std::move(strides)});
+      return become_view(node, target, "aten.as_strided.default");
+    }
+    if (in_rows && old_count && count) {
+      Value* grown = Emit(graph_, node).call("aten.resize.default", {node.arg(0), sizes}, meta);
+      take_place(node, target, grown);
+      return finish(node, {grown});
+    }
+    throw Error("The op resizes a tensor by sizes that are not known, or whose elements do not lie in rows",
+                node.describe(), "Make a new tensor, or take a slice.");
+  }
+
+  Argument sizes_of(const Node& node, Value* tensor) { return Emit(graph_, node).sizes(tensor); }
 
   // ── The signature ──
 

@@ -9,8 +9,8 @@ namespace exporters {
 /// and whatever reads that memory later reads the rebuilt tensor, through views taken anew.
 /// What is written to user inputs, buffers and parameters becomes outputs of the signature, before the user outputs.
 /// Results whose users are gone are removed. Does nothing to a program that is functional. Throws Error that names the
-/// node for what has no functional form: out= variants, ops that give a tensor other memory, writes to lifted
-/// constants, writes through views without an inverse.
+/// node for what has no functional form, as torch.export does: writes to lifted constants, inputs that change their
+/// size or shape, writes through views without an inverse, `set_` to a storage.
 void functionalize(ExportedProgram& program);
 
 }  // namespace exporters

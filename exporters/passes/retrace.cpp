@@ -51,6 +51,10 @@ class Decomposer : public Recorder {
     }
     const OpScope scope(target);
     const Decomposition* decomposition = table_.find(target);
+    if (decomposition != nullptr && !*decomposition) {
+      run_patch(op, stack);
+      return;
+    }
     inside(target, [&] {
       if (decomposition == nullptr) {
         op.callBoxedForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd, stack);
@@ -111,6 +115,13 @@ class Decomposer : public Recorder {
                   current_place().str(), "Keep the op whole, or add another decomposition to the table.");
     }
     --depth_;
+  }
+
+  // An empty decomposition (retrace.h): what the patch in force does instead of the op.
+  void run_patch(const c10::OperatorHandle& op, Stack& stack) {
+    detail::OpReplacement* replacement = active_replacement(op);
+    ensure(replacement != nullptr, "No patch of {} is in force", c10::toString(op.operator_name()));
+    run_replacement(*replacement, stack);
   }
 
   void apply(const Decomposition& decomposition, const c10::OperatorHandle& op, Stack& stack) {
@@ -341,7 +352,7 @@ class Retrace {
         copy_whole(node);
       } else if (is_size_only(node)) {
         values_.emplace(node.output(), to_sym_int(renamed(node.output()->sym()), env_));
-      } else if (!is_dispatcher_target(node.target()) || takes_copied(node)) {
+      } else if (!is_dispatcher_target(node.target()) || gives_number_of_data(node) || takes_copied(node)) {
         copy_whole(node);
       } else {
         call(node);
@@ -371,6 +382,12 @@ class Retrace {
     }
     const std::vector<Symbol> symbols = node.output()->sym().free_symbols();
     return std::all_of(symbols.begin(), symbols.end(), [&](Symbol symbol) { return known_.contains(symbol); });
+  }
+
+  // A float or a condition that is read from a tensor: a trace has none of those.
+  static bool gives_number_of_data(const Node& node) {
+    const bool is_read = node.is_call("aten.item.default") || node.is_call("aten._local_scalar_dense.default");
+    return is_read && node.outputs().size() == 1 && node.output()->kind() != Value::Kind::kSymInt;
   }
 
   // Floats and conditions over sizes are no expressions that calls can be asked with, and numbers that depend on sizes
@@ -546,7 +563,9 @@ class Retrace {
     for (const auto& [name, argument] : node.kwargs()) {
       kwargs.emplace_back(name, mapped(argument));
     }
-    Node* copy = to_.graph->call(node.target(), std::move(args), std::move(kwargs), node.name());
+    // `item` consists of this one call.
+    const std::string target = node.is_call("aten.item.default") ? "aten._local_scalar_dense.default" : node.target();
+    Node* copy = to_.graph->call(target, std::move(args), std::move(kwargs), node.name());
     for (const Value* output : node.outputs()) {
       Value* fresh = to_.graph->add_output(copy, output->kind());
       copied_result(*output, *fresh);

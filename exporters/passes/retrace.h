@@ -5,7 +5,8 @@
 namespace exporters {
 
 /// Runs the program once on fake tensors and records it anew, with every op taken apart that the table says. A
-/// functional program stays functional, except for writes inside decompositions to tensors of their own.
+/// functional program stays functional, except for writes inside decompositions to tensors of their own. An empty
+/// decomposition stands for the patch of the op that is in force on this thread.
 ExportedProgram retrace(const ExportedProgram& program, const DecompositionTable& table);
 
 }  // namespace exporters

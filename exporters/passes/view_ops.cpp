@@ -172,7 +172,7 @@ Value* write_transposed(const Write& w) {
   return result;
 }
 
-// Axes are reversed (numpy_T), or the last two swapped (mT).
+// Axes are reversed (numpy_T), or the last two swapped (mT), with complex values conjugated (mH).
 Value* write_swapped(const Write& w) { return w.emit.call(w.view.target(), {w.contents}, w.whole()); }
 
 Value* write_permuted(const Write& w) {
@@ -212,14 +212,52 @@ Value* write_strided(const Write& w) {
                      {w.base, w.contents, args.get("size"), args.get("stride"), args.get("storage_offset")}, w.whole());
 }
 
+// Elements of another size are parts of the last axis, which therefore has to lie in one piece.
 Value* write_dtype(const Write& w) {
-  ensure(c10::elementSize(w.out.meta().dtype) == c10::elementSize(w.base->meta().dtype),
-         "{} is written through, which views elements of one size as elements of another", w.view.describe());
+  const bool same_size = c10::elementSize(w.out.meta().dtype) == c10::elementSize(w.base->meta().dtype);
+  if (!same_size) {
+    Value* whole = w.emit.call("aten.clone.default", {w.contents}, contiguous_meta(w.contents->meta()),
+                               {{"memory_format", c10::MemoryFormat::Contiguous}});
+    return w.emit.call("aten.view.dtype", {whole, w.base->meta().dtype}, contiguous_meta(w.base->meta()));
+  }
   return w.emit.call("aten.view.dtype", {w.contents, w.base->meta().dtype}, w.whole());
 }
 
 Value* write_real_pairs(const Write& w) { return w.emit.call("aten.view_as_complex.default", {w.contents}, w.whole()); }
 Value* write_complex(const Write& w) { return w.emit.call("aten.view_as_real.default", {w.contents}, w.whole()); }
+
+Value* write_part(const Write& w, bool is_real) {
+  if (!c10::isComplexType(w.base->meta().dtype)) {
+    return w.contents;
+  }
+  TensorMeta part = contiguous_meta(w.out.meta());
+  Value* other = w.emit.call(is_real ? "aten.imag.default" : "aten.real.default", {w.base}, part);
+  Value* real = is_real ? w.contents : other;
+  return w.emit.call("aten.complex.default", {real, is_real ? other : w.contents}, contiguous_meta(w.base->meta()));
+}
+Value* write_real(const Write& w) { return write_part(w, true); }
+Value* write_imaginary(const Write& w) { return write_part(w, false); }
+
+// Windows that do not overlap: their first elements lie `step` apart, so do their second ones, and so on.
+Value* write_windows(const Write& w) {
+  const Arguments args = w.args();
+  const int64_t dim = wrap(args.integer("dimension"), w.rank());
+  const int64_t size = args.integer("size");
+  const int64_t step = args.integer("step");
+  const auto windows = w.out.meta().sizes[dim].as_int();
+  ensure(size <= step, "{} is written through, where windows share elements", w.view.describe());
+  ensure(windows.has_value(), "{} is written through, with an unknown number of windows", w.view.describe());
+  Value* result = w.base;
+  TensorMeta column = w.contents->meta();
+  column.sizes.pop_back();
+  column.strides.pop_back();
+  for (int64_t i = 0; i<size&& * windows> 0; ++i) {
+    Value* elements = w.emit.call("aten.select.int", {w.contents, -1, i}, contiguous_meta(column));
+    const int64_t end = i + (*windows - 1) * step + 1;
+    result = w.emit.call("aten.slice_scatter.default", {result, elements, dim, i, end, step}, w.whole());
+  }
+  return result;
+}
 
 Value* write_conjugated(const Write& w) {
   if (!c10::isComplexType(w.base->meta().dtype)) {
@@ -292,6 +330,9 @@ const std::unordered_map<std::string_view, Inverse>& inverses() {
       {"aten.t.default", write_transposed},
       {"aten.numpy_T.default", write_swapped},
       {"aten.mT.default", write_swapped},
+      {"aten.mH.default", write_swapped},
+      {"aten.matrix_H.default", write_swapped},
+      {"aten.adjoint.default", write_swapped},
       {"aten.permute.default", write_permuted},
       {"aten.movedim.int", write_moved},
       {"aten.movedim.intlist", write_moved},
@@ -302,6 +343,9 @@ const std::unordered_map<std::string_view, Inverse>& inverses() {
       {"aten.as_strided.default", write_strided},
       {"aten.view.dtype", write_dtype},
       {"aten.view_as_real.default", write_real_pairs},
+      {"aten.real.default", write_real},
+      {"aten.imag.default", write_imaginary},
+      {"aten.unfold.default", write_windows},
       {"aten.view_as_complex.default", write_complex},
   };
   return table;

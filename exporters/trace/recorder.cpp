@@ -182,7 +182,7 @@ void Recorder::record_call(const c10::OperatorHandle& op, Stack& stack) {
   call.originals = torch::jit::pop(stack, call.schema.arguments().size());
   read_arguments(call);
   std::optional<ModuleScope> owner;
-  if (current_place().module_path.empty() && !call.module_path.empty()) {
+  if (!call.module_path.empty() && current_module_stack().empty()) {
     owner.emplace(call.module_path, std::string_view(), SourceLocation());
   }
   place_facts_before();
@@ -191,10 +191,9 @@ void Recorder::record_call(const c10::OperatorHandle& op, Stack& stack) {
   give_results(call, stack);
 }
 
-// What the replacement calls is recorded at the place of the call that it replaces.
 void Recorder::run_replacement(detail::OpReplacement& replacement, Stack& stack) {
   std::optional<ModuleScope> owner;
-  if (current_place().module_path.empty()) {
+  if (current_module_stack().empty()) {
     const size_t count = replacement.link->op.schema().arguments().size();
     if (const std::string path = owner_among(torch::jit::last(stack, count)); !path.empty()) {
       owner.emplace(path, std::string_view(), SourceLocation());

@@ -41,6 +41,8 @@ class Recorder : public DispatchMode {
   void settle();
 
  protected:
+  /// Calls the replacement; what it calls is recorded at the place of the call that it replaces.
+  void run_replacement(detail::OpReplacement& replacement, torch::jit::Stack& stack);
   Argument argument_of(const c10::IValue& value, const c10::TypePtr& type);
   /// What stands in the graph for a tensor that holds data: the value of a lifted constant. Called once for a tensor,
   /// unless it is a number.
@@ -60,7 +62,6 @@ class Recorder : public DispatchMode {
  private:
   struct Call;
 
-  void run_replacement(detail::OpReplacement& replacement, torch::jit::Stack& stack);
   std::string owner_among(c10::ArrayRef<c10::IValue> arguments) const;
   std::string node_of(const c10::IValue& result);
   void run_for_real(const c10::OperatorHandle& op, torch::jit::Stack& stack);

@@ -5,6 +5,8 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/_native_batch_norm_legit_no_training.h>
 #include <ATen/ops/batch_norm.h>
+#include <ATen/ops/linalg_vector_norm.h>
+#include <c10/core/WrapDimMinimal.h>
 
 #include <limits>
 
@@ -140,6 +142,20 @@ Results rms_norm(const DecompositionCall& in) {
   return {cast(result, dtype)};
 }
 
+// v · g / ‖v‖, with the norms over all axes but one; and these norms.
+Results weight_norm(const DecompositionCall& in) {
+  const at::Tensor v = in.tensor("v");
+  const int64_t kept = c10::maybe_wrap_dim(in.integer("dim"), v.dim());
+  std::vector<int64_t> dims;
+  for (int64_t axis = 0; axis < v.dim(); ++axis) {
+    if (axis != kept) {
+      dims.push_back(axis);
+    }
+  }
+  const at::Tensor norms = at::linalg_vector_norm(v, 2, dims, /*keepdim=*/true);
+  return {v * (in.tensor("g") / norms), norms};
+}
+
 }  // namespace
 
 Table normalization() {
@@ -150,6 +166,7 @@ Table normalization() {
       {"aten.miopen_batch_norm.default", nullptr},
       {"aten.instance_norm.default", instance_norm},
       {"aten.rms_norm.default", rms_norm},
+      {"aten._weight_norm_interface.default", weight_norm},
   });
   return kTable;
 }

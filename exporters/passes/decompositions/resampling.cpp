@@ -89,6 +89,9 @@ Results upsample_linear1d(const DecompositionCall& in) {
 
 Table resampling() {
   static constexpr auto kTable = std::to_array<DecompositionEntry>({
+      // Their composite kernels take plain numbers for sizes.
+      {"aten.upsample_bicubic2d.vec", nullptr},
+      {"aten._upsample_bicubic2d_aa.vec", nullptr},
       {"aten.max_pool1d.default", max_pool1d},
       {"aten.max_pool1d_with_indices.default", max_pool1d_with_indices},
       {"aten.replication_pad1d.default", replication_pad1d},
