@@ -29,6 +29,14 @@ const DeferredConversion& conversion_of(const at::Tensor& tensor) {
   return *conversion;
 }
 
+// Made by hand: ops that set a storage ask for its data.
+at::Tensor tensor_of(c10::Storage storage, at::IntArrayRef sizes, c10::ScalarType dtype) {
+  at::Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(
+      std::move(storage), c10::DispatchKeySet(c10::DispatchKey::CPU), c10::scalarTypeToTypeMeta(dtype));
+  tensor.unsafeGetTensorImpl()->set_sizes_contiguous(sizes);
+  return tensor;
+}
+
 // Reads the stored values piece by piece.
 class Reader {
  public:
@@ -107,10 +115,13 @@ at::Tensor defer_conversion(WeightSource source, c10::ScalarType stored, at::Int
   c10::Storage storage(c10::Storage::use_byte_size_t(), elements * c10::elementSize(dtype),
                        c10::DataPtr(nullptr, conversion, &delete_conversion, c10::kCPU));
   storage.unsafeGetStorageImpl()->release_data_and_set_meta_custom_data_ptr_error_msg_(message);
-  at::Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(
-      std::move(storage), c10::DispatchKeySet(c10::DispatchKey::CPU), c10::scalarTypeToTypeMeta(dtype));
-  tensor.unsafeGetTensorImpl()->set_sizes_contiguous(sizes);
-  return tensor;
+  return tensor_of(std::move(storage), sizes, dtype);
+}
+
+at::Tensor whole_deferred(const at::Tensor& view) {
+  ensure(deferred_conversion(view) != nullptr, "the tensor holds its data: its conversion is not deferred");
+  const c10::Storage& storage = view.storage();
+  return tensor_of(storage, {static_cast<int64_t>(storage.nbytes() / view.element_size())}, view.scalar_type());
 }
 
 const DeferredConversion* deferred_conversion(const at::Tensor& tensor) {

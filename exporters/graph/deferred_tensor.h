@@ -1,13 +1,9 @@
 #pragma once
 
 #include "exporters/graph/exported_program.h"
+#include "exporters/support/byte_sink.h"
 
 #include <ATen/core/Tensor.h>
-
-#include <cstddef>
-#include <cstdint>
-#include <functional>
-#include <span>
 
 namespace exporters {
 
@@ -25,15 +21,13 @@ struct DeferredConversion {
 /// nullptr for a tensor that holds data, and for one without a storage.
 const DeferredConversion* deferred_conversion(const at::Tensor& tensor);
 
+/// The deferred tensor that `view` is a view of, or is, as one row of elements.
+at::Tensor whole_deferred(const at::Tensor& view);
+
 /// The values of a deferred tensor in its dtype; another tensor as it is. Throws Error for a view of a deferred
 /// tensor, and when the file cannot be read or is shorter than it was.
 at::Tensor undeferred(const at::Tensor& tensor);
 
-/// Where converted bytes go, in order.
-struct ByteSink {
-  std::function<void(std::span<const std::byte>)> write;
-  std::function<void(uint64_t)> write_zeros;  ///< so many zero bytes: holes of a sparse file
-};
 /// The same values as bytes, row-major, in pieces of a few megabytes, with no more memory than that.
 void write_deferred(const at::Tensor& tensor, const ByteSink& sink);
 

@@ -25,7 +25,8 @@ class GraphWriter {
         context_(context),
         asserts_(
             signature == nullptr ? std::vector<RuntimeAssert>() : context.asserts, context.metas,
-            [this](std::string_view hint) { return fresh_name(hint); }, metadata_json(Node(), context.root_class)) {}
+            [this](std::string_view hint) { return fresh_name(hint); },
+            metadata_json(Node(), context.root_class, calls_)) {}
 
   Json run() {
     add_inputs();
@@ -69,6 +70,10 @@ class GraphWriter {
 
   void add_due_asserts() {
     for (Json& node : asserts_.due()) {
+      // Of the module that the conditions are checked in: nodes of others would end its call.
+      if (!nodes_.empty()) {
+        node["metadata"][kModuleStackKey] = nodes_.back()["metadata"][kModuleStackKey];
+      }
       nodes_.push_back(std::move(node));
     }
     ints_.update(asserts_.ints());
@@ -128,7 +133,7 @@ class GraphWriter {
     Json result = {{"target", target_to_schema(node.target())},
                    {"inputs", inputs_json(node)},
                    {"outputs", std::move(outputs)},
-                   {"metadata", metadata_json(node, context_.root_class)},
+                   {"metadata", metadata_json(node, context_.root_class, calls_)},
                    {"is_hop_single_tensor_return", nullptr},
                    {"name", node_name(node)}};
     if (is_higher_order_target(node.target())) {
@@ -201,6 +206,7 @@ class GraphWriter {
   const Graph& graph_;
   const GraphSignature* signature_;
   const GraphContext& context_;
+  ModuleCalls calls_;
   AssertNodes asserts_;
   std::unordered_set<std::string> made_up_;
   Json inputs_ = Json::array();

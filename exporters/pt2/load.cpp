@@ -1,6 +1,7 @@
 #include "exporters/pt2/load.h"
 
 #include "exporters/pt2/archive.h"
+#include "exporters/pt2/extra_json.h"
 #include "exporters/pt2/graph_reader.h"
 #include "exporters/pt2/guards.h"
 #include "exporters/pt2/node_metadata.h"
@@ -76,6 +77,22 @@ std::string module_class(const Graph& graph) {
   return {};
 }
 
+// The trees of the call have a leaf for each input and output of the user.
+void check_call(const ExportedProgram& program) {
+  const auto inputs =
+      std::count_if(program.signature.inputs.begin(), program.signature.inputs.end(), [](const InputSpec& spec) {
+        return spec.kind == InputSpec::Kind::kUserInput || spec.kind == InputSpec::Kind::kConstantInput;
+      });
+  const auto outputs =
+      std::count_if(program.signature.outputs.begin(), program.signature.outputs.end(), [](const OutputSpec& spec) {
+        return spec.kind == OutputSpec::Kind::kUserOutput || spec.kind == OutputSpec::Kind::kLossOutput;
+      });
+  ensure(program.in_spec.leaf_count() == static_cast<size_t>(inputs), "in_spec has {} leaves, the signature {} inputs",
+         program.in_spec.leaf_count(), inputs);
+  ensure(program.out_spec.leaf_count() == static_cast<size_t>(outputs),
+         "out_spec has {} leaves, the signature {} outputs", program.out_spec.leaf_count(), outputs);
+}
+
 std::set<std::string> state_names(const GraphSignature& signature) {
   std::set<std::string> names;
   for (const InputSpec& input : signature.inputs) {
@@ -98,10 +115,12 @@ std::shared_ptr<ExportedProgram> read_program(const Json& json, const pt2::Archi
   CallSignature call = read_call(member(module, "module_call_graph"));
   program->in_spec = std::move(call.in_spec);
   program->out_spec = std::move(call.out_spec);
+  check_call(*program);
   symbols.finish(member(json, "range_constraints"), *program);
   if (const Json* guards = find_member(json, "guards_code")) {
     pt2::read_guards(*guards, call.argument_names, *program);
   }
+  pt2::read_extra(archive, *program);
   program->module_class = module_class(*program->graph);
   program->state = pt2::read_payload(archive, state_names(program->signature));
   verify(*program);

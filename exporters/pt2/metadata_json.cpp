@@ -30,12 +30,14 @@ std::vector<ModuleFrame> frames_of(const Node& node, const std::string& root_cla
   return frames;
 }
 
-// "key,path,class" for each frame. The key only has to be different for each; torch.export's is the path behind a
-// root's name.
-std::string module_stack_text(const std::vector<ModuleFrame>& frames) {
+// "key,path,class" for each frame. The key is another one for each call of a module; torch.export's is the path behind
+// a root's name, and from the second call on its number.
+std::string module_stack_text(const std::vector<ModuleFrame>& frames, const std::vector<int>& calls) {
   std::string text;
-  for (const ModuleFrame& frame : frames) {
-    text += fmt::format("{}L__self__{},{},{}", text.empty() ? "" : ";", frame.path, frame.path, frame.module_class);
+  for (size_t i = 0; i < frames.size(); ++i) {
+    const std::string call = calls[i] == 0 ? std::string() : fmt::format("@{}", calls[i]);
+    text += fmt::format("{}L__self__{}{},{},{}", text.empty() ? "" : ";", frames[i].path, call, frames[i].path,
+                        frames[i].module_class);
   }
   return text;
 }
@@ -52,9 +54,26 @@ std::string stack_trace_text(const Place& place) {
 
 }  // namespace
 
-nlohmann::json metadata_json(const Node& node, const std::string& root_class) {
+std::vector<int> ModuleCalls::of(const std::vector<ModuleFrame>& frames) {
+  size_t depth = 0;
+  while (depth < frames.size() && depth < open_.size() && open_[depth].first == frames[depth].path) {
+    ++depth;
+  }
+  open_.resize(depth);
+  for (; depth < frames.size(); ++depth) {
+    open_.emplace_back(frames[depth].path, counts_[frames[depth].path]++);
+  }
+  std::vector<int> calls;
+  for (const auto& [path, call] : open_) {
+    calls.push_back(call);
+  }
+  return calls;
+}
+
+nlohmann::json metadata_json(const Node& node, const std::string& root_class, ModuleCalls& calls) {
   nlohmann::json metadata = nlohmann::json::object();
-  metadata[kModuleStackKey] = module_stack_text(frames_of(node, root_class));
+  const std::vector<ModuleFrame> frames = frames_of(node, root_class);
+  metadata[kModuleStackKey] = module_stack_text(frames, calls.of(frames));
   if (std::string trace = stack_trace_text(node.place()); !trace.empty()) {
     metadata[kStackTraceKey] = std::move(trace);
   }

@@ -10,8 +10,10 @@
 #include <torch/version.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <charconv>
 #include <set>
+#include <unordered_set>
 
 namespace exporters::pt2 {
 namespace {
@@ -113,6 +115,8 @@ Json argument_names(const ExportedProgram& program) {
     }
   }
   size_t leaf = 0;
+  ensure(args.leaf_count() <= leaves.size(), "The program's in_spec has {} leaves, its signature {} user inputs",
+         args.leaf_count(), leaves.size());
   for (const TreeSpec& argument : args.children) {
     names.push_back(argument.is_leaf() ? leaves[leaf] : "arg_" + std::to_string(names.size()));
     leaf += argument.leaf_count();
@@ -167,7 +171,11 @@ Json module_call_graph_json(const ExportedProgram& program) {
 std::set<std::string> asserted(const Graph& graph, SymText& numbers) {
   std::set<std::string> texts;
   for (const Node& node : graph) {
-    const auto* value = node.is_call("aten._assert_scalar.default") ? node.arg(0).get_if<Value*>() : nullptr;
+    if (!node.is_call("aten._assert_scalar.default")) {
+      continue;
+    }
+    const Argument* condition = node.arg_count() > 0 ? &node.arg(0) : node.kwarg("self");
+    const auto* value = condition != nullptr ? condition->get_if<Value*>() : nullptr;
     if (value != nullptr && (*value)->kind() == Value::Kind::kSymBool) {
       texts.insert(numbers.of(*value));
     }
@@ -185,12 +193,37 @@ std::string comparison_text(const BoolExpr& condition) {
                                                : std::string();
 }
 
+// Those that sizes and integers of the graph are made of. Of a condition that is read from a tensor (`item` of a bool)
+// nothing but its truth is left.
+std::unordered_set<Symbol> symbols_in(const Graph& graph) {
+  std::unordered_set<Symbol> symbols;
+  const auto add = [&](const Expr& expr) {
+    for (const Symbol& symbol : expr.free_symbols()) {
+      symbols.insert(symbol);
+    }
+  };
+  const auto add_value = [&](const Value& value) {
+    std::for_each(value.meta().sizes.begin(), value.meta().sizes.end(), add);
+    add(value.sym());
+  };
+  for (const Node& node : graph) {
+    for (const Value* output : node.outputs()) {
+      add_value(*output);
+      for (const Value* element : output->elements()) {
+        add_value(*element);
+      }
+    }
+  }
+  return symbols;
+}
+
 class AssertCollector {
  public:
   AssertCollector(const ExportedProgram& program, SymText& numbers) : known_(asserted(*program.graph, numbers)) {
+    const std::unordered_set<Symbol> used = symbols_in(*program.graph);
     for (const auto& [name, range] : program.range_constraints) {
       const Expr symbol{Symbol(name)};
-      if (symbol.has_unbacked()) {
+      if (symbol.has_unbacked() && used.contains(Symbol(name))) {
         add_range(symbol, range);
       }
     }

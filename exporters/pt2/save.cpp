@@ -1,5 +1,7 @@
 #include "exporters/pt2/save.h"
 
+#include "exporters/graph/deferred_tensor.h"
+#include "exporters/pt2/extra_json.h"
 #include "exporters/pt2/program_json.h"
 #include "exporters/pt2/sample_inputs.h"
 #include "exporters/pt2/schema.h"
@@ -30,13 +32,17 @@ class ArchiveWriter {
   void add_state(std::string_view folder, const StateFolder& state, std::string_view config_suffix) {
     uint64_t total = 0;
     for (const StateFile& file : state.files) {
-      total += file.bytes.size();
+      total += file.size();
     }
     Progress progress("Writing weights", total, Progress::Unit::kBytes);
+    auto advance = [&](uint64_t nbytes) { progress.advance(nbytes); };
     for (const StateFile& file : state.files) {
       if (file.source) {
-        zip_.add_range(name(folder, file.name), file.source->file, file.source->offset, file.source->nbytes,
-                       [&](uint64_t nbytes) { progress.advance(nbytes); });
+        zip_.add_range(name(folder, file.name), file.source->file, file.source->offset, file.source->nbytes, advance);
+      } else if (file.deferred.defined()) {
+        zip_.add_pieces(
+            name(folder, file.name), file.size(), [&](const ByteSink& sink) { write_deferred(file.deferred, sink); },
+            advance);
       } else {
         zip_.add(name(folder, file.name), file.bytes);
         progress.advance(file.bytes.size());
@@ -78,6 +84,9 @@ void save_pt2(const ExportedProgram& program, const std::filesystem::path& targe
   archive.add(kZipVersion, kZipVersionFile);
   archive.add(kByteOrder, kByteOrderFile);
   archive.add(model, kModelsFolder, kDefaultModel, kModelSuffix);
+  if (const std::string extra = extra_json(program); !extra.empty()) {
+    archive.add(extra, kExtraFile);
+  }
   archive.add(samples.value_or(""), kSampleInputsFolder, kDefaultModel, kSampleInputsSuffix);
   archive.add_state(kWeightsFolder, weights, kWeightsConfigSuffix);
   archive.add_state(kConstantsFolder, constants, kConstantsConfigSuffix);

@@ -38,6 +38,8 @@ inline constexpr std::string_view kConstantsConfigSuffix = "_constants_config.js
 inline constexpr std::string_view kConstantPrefix = "tensor_";
 inline constexpr std::string_view kSampleInputsFolder = "data/sample_inputs/";
 inline constexpr std::string_view kSampleInputsSuffix = ".pt";
+/// Ours (extra_json.h), where torch.export.load gives it to who asks for extra_files.
+inline constexpr std::string_view kExtraFile = "extra/exporters_cpp.json";
 
 /// How an argument is passed (NamedArgument.kind).
 enum class ArgumentKind : int64_t { kUnknown = 0, kPositional = 1, kKeyword = 2 };

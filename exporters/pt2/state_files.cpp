@@ -1,7 +1,6 @@
 #include "exporters/pt2/state_files.h"
 
 #include "exporters/graph/deferred_tensor.h"
-#include "exporters/graph/deferred_tensor.h"
 #include "exporters/pt2/meta_json.h"
 #include "exporters/pt2/schema.h"
 #include "exporters/support/error.h"
@@ -11,7 +10,6 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 #include <string_view>
 #include <tuple>
 
@@ -26,8 +24,7 @@ struct Extent {
   uintptr_t end = 0;
 };
 
-Extent extent_of(const at::Tensor& tensor) {
-  const auto begin = reinterpret_cast<uintptr_t>(tensor.const_data_ptr());
+Extent extent_from(uintptr_t begin, const at::Tensor& tensor) {
   if (tensor.numel() == 0) {
     return {begin, begin};
   }
@@ -38,11 +35,20 @@ Extent extent_of(const at::Tensor& tensor) {
   return {begin, begin + elements * tensor.element_size()};
 }
 
+Extent extent_of(const at::Tensor& tensor) {
+  return extent_from(reinterpret_cast<uintptr_t>(tensor.const_data_ptr()), tensor);
+}
+
+Extent extent_in_storage(const at::Tensor& tensor) {
+  return extent_from(static_cast<uintptr_t>(tensor.storage_offset()) * tensor.element_size(), tensor);
+}
+
 struct Item {
   const InputSpec* spec;
   at::Tensor tensor;  // on the CPU, with plain bytes
   const std::optional<WeightSource>* source;
-  Extent extent;
+  const DeferredConversion* deferred;  // nullptr for what has its bytes in memory
+  Extent extent;                       // of deferred tensors within their storage
   size_t file = 0;
 };
 
@@ -58,7 +64,7 @@ at::Tensor with_plain_bytes(const InputSpec& spec, const at::Tensor& tensor) {
     refuse(spec, fmt::format("is a {}{} tensor, which the format has no place for",
                              tensor.layout() != c10::kStrided ? "sparse " : "", c10::toString(tensor.scalar_type())));
   }
-  return undeferred(tensor).cpu().resolve_conj().resolve_neg();
+  return tensor.cpu().resolve_conj().resolve_neg();
 }
 
 class FolderBuilder {
@@ -66,12 +72,13 @@ class FolderBuilder {
   explicit FolderBuilder(std::string_view file_prefix) : prefix_(file_prefix) {}
 
   void add(const InputSpec& spec, const StateTensor& state) {
-    at::Tensor tensor = with_plain_bytes(spec, converted(state.tensor));
+    at::Tensor tensor = with_plain_bytes(spec, state.tensor);
     if (!tensor.is_same(state.tensor)) {
       folder_.copies.push_back(tensor);
     }
-    const Extent extent = extent_of(tensor);
-    items_.push_back({&spec, std::move(tensor), &state.source, extent});
+    const DeferredConversion* deferred = deferred_conversion(tensor);
+    const Extent extent = deferred != nullptr ? extent_in_storage(tensor) : extent_of(tensor);
+    items_.push_back({&spec, std::move(tensor), &state.source, deferred, extent});
   }
 
   StateFolder build() && {
@@ -81,22 +88,16 @@ class FolderBuilder {
   }
 
  private:
-  // One conversion for all names of a tied weight.
-  at::Tensor converted(const at::Tensor& tensor) {
-    const DeferredConversion* conversion = deferred_conversion(tensor);
-    if (conversion == nullptr) {
-      return tensor;
-    }
-    at::Tensor& result = converted_[conversion];
-    return result.defined() ? result : result = undeferred(tensor);
-  }
-
   // Files are numbered in the order of their first tensors.
   void assign_files() {
     const std::vector<Extent> shared = shared_extents();
     std::map<std::tuple<c10::ScalarType, uintptr_t, uintptr_t>, size_t> known;
     for (size_t i = 0; i < items_.size(); ++i) {
       Item& item = items_[i];
+      if (item.deferred != nullptr) {
+        item.file = deferred_file(item);
+        continue;
+      }
       const std::tuple key(item.tensor.scalar_type(), shared[i].begin, shared[i].end);
       const auto found = known.find(key);
       const bool is_empty = item.extent.begin == item.extent.end;
@@ -110,18 +111,32 @@ class FolderBuilder {
     }
   }
 
+  // One for all names of a tied weight and all views of it: a conversion is done as a whole.
+  size_t deferred_file(const Item& item) {
+    const auto [position, is_new] = deferred_files_.try_emplace(item.deferred, folder_.files.size());
+    if (is_new) {
+      folder_.files[new_file({})].deferred = whole_deferred(item.tensor);
+    }
+    return position->second;
+  }
+
   size_t new_file(const Extent& extent) {
     folder_.files.push_back({std::string(prefix_) + std::to_string(folder_.files.size()),
                              {reinterpret_cast<const std::byte*>(extent.begin), extent.end - extent.begin},
-                             std::nullopt});
+                             std::nullopt,
+                             {}});
     extents_.push_back(extent);
     return folder_.files.size() - 1;
   }
 
-  // For each item the union of all extents of its dtype that overlap with it, directly or through others.
+  // For each item in memory the union of all extents of its dtype that overlap with it, directly or through others.
   std::vector<Extent> shared_extents() const {
-    std::vector<size_t> order(items_.size());
-    std::iota(order.begin(), order.end(), size_t{0});
+    std::vector<size_t> order;
+    for (size_t i = 0; i < items_.size(); ++i) {
+      if (items_[i].deferred == nullptr) {
+        order.push_back(i);
+      }
+    }
     auto key = [&](size_t i) {
       return std::tuple(items_[i].tensor.scalar_type(), items_[i].extent.begin, items_[i].extent.end);
     };
@@ -171,7 +186,7 @@ class FolderBuilder {
   }
 
   std::string_view prefix_;
-  std::map<const DeferredConversion*, at::Tensor> converted_;
+  std::map<const DeferredConversion*, size_t> deferred_files_;
   std::vector<Item> items_;
   std::vector<Extent> extents_;  // of the files
   StateFolder folder_;

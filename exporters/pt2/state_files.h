@@ -15,6 +15,9 @@ struct StateFile {
   std::string name;  ///< "weight_3"
   std::span<const std::byte> bytes;
   std::optional<WeightSource> source;  ///< where the same bytes lie in a file
+  at::Tensor deferred;                 ///< defined where the bytes are made while they are written (write_deferred)
+
+  uint64_t size() const { return deferred.defined() ? deferred.nbytes() : bytes.size(); }
 };
 
 /// Parameters and buffers, or constants: files, and the JSON text that says which tensor is what part of which file.

@@ -95,19 +95,10 @@ class RangeCopy {
       write_zeros(in_target(begin), end - begin);
     }
     stats_.holes += end - begin;
-    inspect_zeros(end - begin);
+    if (options_.inspect.write_zeros) {
+      options_.inspect.write_zeros(end - begin);
+    }
     report(end - begin);
-  }
-
-  void inspect_zeros(uint64_t nbytes) const {
-    if (!options_.inspect) {
-      return;
-    }
-    const std::vector<std::byte> zeros(std::min<uint64_t>(kBuffer, nbytes));
-    for (uint64_t count = 0; nbytes > 0; nbytes -= count) {
-      count = std::min<uint64_t>(zeros.size(), nbytes);
-      options_.inspect(std::span(zeros).first(count));
-    }
   }
 
   void write_zeros(uint64_t position, uint64_t nbytes) {
@@ -163,7 +154,7 @@ class RangeCopy {
   }
 
   void inspect_source(uint64_t begin, uint64_t end) {
-    while (options_.inspect && begin < end) {
+    while (options_.inspect.write && begin < end) {
       const uint64_t done = read_source(begin, end - begin);
       inspect_buffer(done);
       begin += done;
@@ -171,8 +162,8 @@ class RangeCopy {
   }
 
   void inspect_buffer(uint64_t count) const {
-    if (options_.inspect) {
-      options_.inspect(std::as_bytes(std::span(buffer_)).first(count));
+    if (options_.inspect.write) {
+      options_.inspect.write(std::as_bytes(std::span(buffer_)).first(count));
     }
   }
 
@@ -180,7 +171,7 @@ class RangeCopy {
     for (uint64_t position = begin; position < end;) {
       uint64_t count = std::min(end - position, kStep);
       // What the kernel copies is not seen here.
-      uint64_t done = may_use_kernel_ && !options_.inspect ? copy_in_kernel(position, count) : 0;
+      uint64_t done = may_use_kernel_ && !options_.inspect.write ? copy_in_kernel(position, count) : 0;
       if (done == 0) {
         done = copy_through_buffer(position, count);
       }

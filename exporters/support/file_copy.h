@@ -1,12 +1,11 @@
 #pragma once
 
 #include "exporters/support/atomic_file.h"
+#include "exporters/support/byte_sink.h"
 
-#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
-#include <span>
 
 namespace exporters {
 
@@ -16,9 +15,9 @@ struct CopyOptions {
   bool drop_cache = false;
   /// Called with the bytes that came to their end since the last call.
   std::function<void(uint64_t)> progress = {};
-  /// Called with all bytes of the range, in order and in pieces: for a checksum of what is copied. Each piece is read
-  /// once, into a small buffer; blocks are still shared with the source where that is possible.
-  std::function<void(std::span<const std::byte>)> inspect = {};
+  /// Is given all bytes of the range, in order and in pieces: for a checksum of what is copied. Each piece is read
+  /// once, into a small buffer; blocks are still shared with the source where that is possible. Holes are not read.
+  ByteSink inspect = {};
 };
 
 /// How a range was copied, in bytes.

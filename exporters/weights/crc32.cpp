@@ -22,6 +22,10 @@ uint32_t with_zlib(std::span<const std::byte> bytes, uint32_t crc) {
   return crc;
 }
 
+uint32_t joined(uint32_t first, uint32_t second, uint64_t second_nbytes) {
+  return static_cast<uint32_t>(::crc32_combine(first, second, static_cast<z_off_t>(second_nbytes)));
+}
+
 #if defined(__x86_64__)
 
 // Note [CRC by folding]
@@ -114,6 +118,19 @@ uint32_t crc32_of(std::span<const std::byte> bytes, uint32_t crc) {
   }
 #endif
   return with_zlib(bytes, crc);
+}
+
+uint32_t crc32_of_zeros(uint64_t nbytes, uint32_t crc) {
+  // Of 2^i zeros by joining two halves, for each bit of the count.
+  constexpr std::byte kZero{0};
+  uint32_t of_power = crc32_of({&kZero, 1});
+  for (uint64_t power = 1, left = nbytes; left > 0; power *= 2, left /= 2) {
+    if (left % 2 != 0) {
+      crc = joined(crc, of_power, power);
+    }
+    of_power = joined(of_power, of_power, power);
+  }
+  return crc;
 }
 
 }  // namespace exporters

@@ -133,6 +133,15 @@ void ZipWriter::add(std::string_view name, std::span<const std::byte> data) {
   record(name, offset, data.size(), crc);
 }
 
+template <typename HeaderOf, typename WriteData>
+void ZipWriter::add_with_late_header(std::string_view name, uint64_t nbytes, HeaderOf header_of, WriteData write_data) {
+  const uint64_t offset = file_.size();
+  file_.reserve(header_of(offset, 0).size());
+  const uint32_t crc = write_data();
+  file_.write_at(offset, header_of(offset, crc));
+  record(name, offset, nbytes, crc);
+}
+
 void ZipWriter::add_range(std::string_view name, const std::filesystem::path& source, uint64_t source_offset,
                           uint64_t nbytes, const std::function<void(uint64_t)>& progress) {
   const bool may_share = nbytes >= kShared;
@@ -140,17 +149,46 @@ void ZipWriter::add_range(std::string_view name, const std::filesystem::path& so
     return layout_.local_header(name, offset, nbytes, crc, may_share ? kBlock : kAlignment,
                                 may_share ? source_offset % kBlock : 0);
   };
-  uint32_t crc = 0;
-  CopyOptions options;
-  options.progress = progress;
-  options.inspect = [&](std::span<const std::byte> bytes) { crc = crc32_of(bytes, crc); };
+  add_with_late_header(name, nbytes, header_of, [&] {
+    uint32_t crc = 0;
+    CopyOptions options;
+    options.progress = progress;
+    options.inspect = {.write = [&](std::span<const std::byte> bytes) { crc = crc32_of(bytes, crc); },
+                       .write_zeros = [&](uint64_t count) { crc = crc32_of_zeros(count, crc); }};
+    append_range(file_, source, source_offset, nbytes, options);
+    return crc;
+  });
+}
 
-  const uint64_t offset = file_.size();
-  // The header stands before the data and holds their checksum: its place is kept, and filled in at the end.
-  file_.reserve(header_of(offset, 0).size());
-  append_range(file_, source, source_offset, nbytes, options);
-  file_.write_at(offset, header_of(offset, crc));
-  record(name, offset, nbytes, crc);
+void ZipWriter::add_pieces(std::string_view name, uint64_t nbytes, const std::function<void(const ByteSink&)>& produce,
+                           const std::function<void(uint64_t)>& progress) {
+  auto header_of = [&](uint64_t offset, uint32_t crc) {
+    return layout_.local_header(name, offset, nbytes, crc, kAlignment);
+  };
+  add_with_late_header(name, nbytes, header_of, [&] {
+    const uint64_t begin = file_.size();
+    uint32_t crc = 0;
+    auto count = [&](uint64_t written) {
+      if (progress) {
+        progress(written);
+      }
+    };
+    produce({.write =
+                 [&](std::span<const std::byte> bytes) {
+                   crc = crc32_of(bytes, crc);
+                   file_.write(bytes);
+                   count(bytes.size());
+                 },
+             .write_zeros =
+                 [&](uint64_t zeros) {
+                   crc = crc32_of_zeros(zeros, crc);
+                   file_.reserve(zeros);
+                   count(zeros);
+                 }});
+    const uint64_t written = file_.size() - begin;
+    ensure(written == nbytes, "{} of {} bytes of '{}' were written", written, nbytes, name);
+    return crc;
+  });
 }
 
 void ZipWriter::finish() { file_.write(layout_.directory(file_.size())); }

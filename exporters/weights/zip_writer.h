@@ -1,6 +1,7 @@
 #pragma once
 
 #include "exporters/support/atomic_file.h"
+#include "exporters/support/byte_sink.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -49,6 +50,10 @@ class ZipWriter {
   /// is placed so that the filesystem can share its blocks with the source.
   void add_range(std::string_view name, const std::filesystem::path& source, uint64_t offset, uint64_t nbytes,
                  const std::function<void(uint64_t)>& progress = {});
+  /// An entry of `nbytes` that `produce` writes into the sink piece by piece; the checksum is made on the way. Runs of
+  /// zeros become holes of the file. Throws Error when other than `nbytes` are written.
+  void add_pieces(std::string_view name, uint64_t nbytes, const std::function<void(const ByteSink&)>& produce,
+                  const std::function<void(uint64_t)>& progress = {});
   /// Writes the directory. Nothing may be added after it.
   void finish();
 
@@ -56,6 +61,10 @@ class ZipWriter {
   uint64_t digest() const { return digest_; }
 
  private:
+  // The header stands before the data and holds their checksum: its place is kept, and filled in at the end.
+  // `header_of(offset, crc)` gives its text, of one length for every crc; `write_data` writes and gives the checksum.
+  template <typename HeaderOf, typename WriteData>
+  void add_with_late_header(std::string_view name, uint64_t nbytes, HeaderOf header_of, WriteData write_data);
   void record(std::string_view name, uint64_t offset, uint64_t size, uint32_t crc);
 
   AtomicFile& file_;

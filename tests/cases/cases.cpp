@@ -6,8 +6,11 @@
 #include "exporters/onnx/runner.h"
 #include "exporters/passes/dead_code.h"
 #include "exporters/passes/functionalize.h"
+#include "exporters/pt2/load.h"
+#include "exporters/pt2/save.h"
 #include "exporters/support/error.h"
 #include "exporters/trace/trace.h"
+#include "tests/support/temporary_folder.h"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/allclose.h>
@@ -91,6 +94,31 @@ Tensors run_onnx(const onnx::OnnxRunner& runner, const Tensors& inputs) {
   return result;
 }
 
+// What a .pt2 file makes of the program.
+std::shared_ptr<const ExportedProgram> through_pt2(const ExportedProgram& program) {
+  const testing::TemporaryFolder folder;
+  save_pt2(program, folder / "model.pt2");
+  return load_pt2(folder / "model.pt2");
+}
+
+void expect_as_eager_in(const Interpreter& interpreter, const Case& example, const std::string& where) {
+  for (const Tensors& inputs : all_inputs(example)) {
+    const Tensors for_eager = copies(inputs);
+    const Tensors for_program = copies(inputs);
+    const Tensors expected = example.forward(for_eager);
+    const Tensors actual = interpret(interpreter, for_program);
+
+    const std::string what = where + shapes(inputs);
+    ASSERT_EQ(actual.size(), expected.size()) << what;
+    for (size_t i = 0; i < expected.size(); ++i) {
+      expect_equal(actual[i], expected[i], example.tolerance, what + "output " + std::to_string(i));
+    }
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      expect_equal(for_program[i], for_eager[i], 0, what + "input " + std::to_string(i) + " afterwards");
+    }
+  }
+}
+
 }  // namespace
 
 ExportedProgram traced(const Case& example) {
@@ -123,22 +151,11 @@ onnx::OnnxModel to_onnx(const Case& example) { return onnx::to_onnx(functional(e
 
 void expect_as_eager_in_interpreter(const Case& example) {
   const at::NoGradGuard no_grad;
-  const Interpreter interpreter(std::make_shared<const ExportedProgram>(traced(example)));
-  for (const Tensors& inputs : all_inputs(example)) {
-    const Tensors for_eager = copies(inputs);
-    const Tensors for_program = copies(inputs);
-    const Tensors expected = example.forward(for_eager);
-    const Tensors actual = interpret(interpreter, for_program);
-
-    const std::string what = "interpreter, inputs " + shapes(inputs);
-    ASSERT_EQ(actual.size(), expected.size()) << what;
-    for (size_t i = 0; i < expected.size(); ++i) {
-      expect_equal(actual[i], expected[i], example.tolerance, what + "output " + std::to_string(i));
-    }
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      expect_equal(for_program[i], for_eager[i], 0, what + "input " + std::to_string(i) + " afterwards");
-    }
-  }
+  const ExportedProgram program = traced(example);
+  const Interpreter interpreter(std::make_shared<const ExportedProgram>(program));
+  expect_as_eager_in(interpreter, example, "interpreter, inputs ");
+  const Interpreter reloaded(through_pt2(program));
+  expect_as_eager_in(reloaded, example, "interpreter, saved as .pt2 and loaded, inputs ");
 }
 
 void expect_as_eager_in_onnx(const Case& example) {
@@ -166,7 +183,10 @@ void expect_as_eager(const Case& example) {
 }
 
 std::string interpreter_error(const Case& example, const Tensors& inputs) {
-  const Interpreter interpreter(std::make_shared<const ExportedProgram>(traced(example)));
+  const ExportedProgram program = traced(example);
+  const Interpreter interpreter(std::make_shared<const ExportedProgram>(program));
+  const Interpreter reloaded(through_pt2(program));
+  EXPECT_NE(error_of([&] { interpret(reloaded, copies(inputs)); }), "no error") << "saved as .pt2 and loaded";
   return error_of([&] { interpret(interpreter, copies(inputs)); });
 }
 

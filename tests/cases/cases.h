@@ -33,7 +33,7 @@ ExportedProgram traced(const Case& example);
 onnx::OnnxModel to_onnx(const Case& example);
 
 /// What the interpreter gives for the traced program has eager's dtypes, shapes and values, for the sample and for all
-/// the others; inputs that the forward writes to are written to alike.
+/// the others; inputs that the forward writes to are written to alike. The same of the program out of a .pt2 file.
 void expect_as_eager_in_interpreter(const Case& example);
 /// The same of the functional program as ONNX in ONNX Runtime.
 void expect_as_eager_in_onnx(const Case& example);

@@ -2,8 +2,9 @@
 
 MODELS is what tests/reference/make_models.py wrote, MINILM the all-MiniLM-L6-v2 checkpoint. Each ONNX folder passes ONNX's
 full checker with strict shape inference. transformers' own ExportedModel loads each folder, ONNX and .pt2, and returns the
-object and the values that the model returns. Of a .pt2, torch.export saves it again and makes its core ATen form. A
-decoder's .pt2 takes a DynamicCache and returns it longer, at other sizes than the traced ones.
+object and the values that the model returns. Of a .pt2, torch.export saves it again, makes its core ATen form and its
+modules. A decoder's .pt2 takes a DynamicCache and returns it longer, at other sizes than the traced ones; torch.onnx.export
+makes an ONNX model of it.
 """
 
 import copy
@@ -17,14 +18,19 @@ import tempfile
 os.environ["HF_HUB_OFFLINE"] = "1"
 
 import onnx
+import onnxruntime
 import torch
 from safetensors import safe_open
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
+from torch.utils._pytree import tree_leaves
 from transformers import DynamicCache, LlamaConfig, LlamaForCausalLM
 from transformers.exporters import ExportedModel
 
 HEADS = ["BertModel", "BertForMaskedLM", "BertForSequenceClassification", "BertForTokenClassification",
          "BertForQuestionAnswering", "BertForMultipleChoice", "BertForNextSentencePrediction", "BertForPreTraining"]
+
+TIED = {"cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",
+        "cls.predictions.decoder.bias": "cls.predictions.bias"}
 
 # fp32 sums of up to 1536 terms in another order.
 TOLERANCE = 1e-5
@@ -33,6 +39,7 @@ TOLERANCE = 1e-5
 DECODER = dict(vocab_size=61, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
                num_key_value_heads=2, head_dim=12, max_position_embeddings=64, pad_token_id=0, bos_token_id=1, eos_token_id=2)
 DECODER_TOLERANCE = 1e-6
+ONNX_TOLERANCE = 1e-4  # another runtime, with sums in another order
 DECODER_SAMPLE = (2, 3, 5)  # rows, tokens, earlier tokens
 DECODER_SIZES = [DECODER_SAMPLE, (1, 1, 1), (1, 6, 4), (3, 1, 9), (4, 2, 17)]
 
@@ -69,32 +76,51 @@ def valid(tensor, mask):
     return tensor[mask.bool()] if tensor.shape[: mask.dim()] == mask.shape else tensor
 
 
-def check_program(path):
+def check_program(path, recordings):
     """What else Python does with a .pt2."""
     program = torch.export.load(str(path))
     program.run_decompositions()
+    unflattened = torch.export.unflatten(program)
+    for recording in recordings:
+        check_output(recording, unflattened)
     with tempfile.TemporaryDirectory() as work:
         again = os.path.join(work, "again.pt2")
         torch.export.save(program, again)
         assert str(torch.export.load(again).graph) == str(program.graph), path
 
 
+def check_half(hfx, checkpoint, work):
+    """Weights that are converted while they are written: each is what torch makes of the stored one, tied ones too."""
+    stored = load_file(checkpoint / "model.safetensors")
+    for dtype in (torch.float16, torch.bfloat16):
+        folder = work / f"{checkpoint.name}_{dtype}"
+        export(hfx, checkpoint, folder, "--dtype", str(dtype).removeprefix("torch."), to="dynamo")
+        state = torch.export.load(str(folder / "model.pt2")).state_dict
+        for name, tensor in state.items():
+            expected = stored[name if name in stored else TIED[name]].to(dtype)
+            assert tensor.dtype == dtype and torch.equal(tensor, expected), f"{folder}: {name}"
+
+
+def check_output(path, call):
+    tensors, meta = read_io(path)
+    inputs = {name[3:]: value for name, value in tensors.items() if name.startswith("in.")}
+    expected = {name[4:]: value for name, value in tensors.items() if name.startswith("out.")}
+    output = call(**inputs)
+    name = f"{type(output).__module__}.{type(output).__name__}"
+    assert name == meta["class"], f"{path}: {name} instead of {meta['class']}"
+    assert list(output.keys()) == json.loads(meta["keys"]), f"{path}: {list(output.keys())}"
+    actual = dict(flat(output))
+    assert actual.keys() == expected.keys(), f"{path}: {list(actual)} instead of {list(expected)}"
+    for key, value in expected.items():
+        assert actual[key].shape == value.shape and actual[key].dtype == value.dtype, f"{path}: {key}"
+        difference = (valid(actual[key], inputs["attention_mask"]) - valid(value, inputs["attention_mask"])).abs()
+        assert difference.numel() == 0 or difference.max() <= TOLERANCE, f"{path}: {key} is off by {difference.max():.1e}"
+
+
 def check_values(folder, recordings):
     exported = ExportedModel.from_pretrained(folder, trust_remote_code=True)
     for path in recordings:
-        tensors, meta = read_io(path)
-        inputs = {name[3:]: value for name, value in tensors.items() if name.startswith("in.")}
-        expected = {name[4:]: value for name, value in tensors.items() if name.startswith("out.")}
-        output = exported(**inputs)
-        name = f"{type(output).__module__}.{type(output).__name__}"
-        assert name == meta["class"], f"{path}: {name} instead of {meta['class']}"
-        assert list(output.keys()) == json.loads(meta["keys"]), f"{path}: {list(output.keys())}"
-        actual = dict(flat(output))
-        assert actual.keys() == expected.keys(), f"{path}: {list(actual)} instead of {list(expected)}"
-        for key, value in expected.items():
-            assert actual[key].shape == value.shape and actual[key].dtype == value.dtype, f"{path}: {key}"
-            difference = (valid(actual[key], inputs["attention_mask"]) - valid(value, inputs["attention_mask"])).abs()
-            assert difference.numel() == 0 or difference.max() <= TOLERANCE, f"{path}: {key} is off by {difference.max():.1e}"
+        check_output(path, exported)
 
 
 def decoder_inputs(model, rows, tokens, past):
@@ -138,9 +164,17 @@ def check_decoder(hfx, work):
     for what, each in {"saved": program, "decomposed, saved": decomposed}.items():
         torch.export.save(each, str(work / "again.pt2"))
         callables[what] = torch.export.load(str(work / "again.pt2")).module()
+    callables["unflattened"] = torch.export.unflatten(program)
+    torch.onnx.export(program, f=str(work / "decoder.onnx"), dynamo=True, verbose=False)
+    session = onnxruntime.InferenceSession(str(work / "decoder.onnx"), providers=["CPUExecutionProvider"])
     for sizes in DECODER_SIZES:
         inputs = decoder_inputs(model, *sizes)
         expected = model(**copy.deepcopy(inputs))
+        leaves = [leaf.numpy() for leaf in tree_leaves(inputs)]
+        in_ort = session.run(None, dict(zip([value.name for value in session.get_inputs()], leaves, strict=True)))
+        for mine, theirs in zip(in_ort, tree_leaves(expected), strict=True):
+            difference = (torch.from_numpy(mine) - theirs).abs().max()
+            assert difference <= ONNX_TOLERANCE, f"in ONNX Runtime at {sizes} it is off by {difference:.1e}"
         for what, call in callables.items():
             actual = call(**copy.deepcopy(inputs))
             assert type(actual) is type(expected) and type(actual.cache) is type(expected.cache), (what, type(actual))
@@ -174,13 +208,15 @@ def main():
             check_values(recorded, [checkpoint / "io_b2s7_recorded.safetensors"])
             traced = work / f"{head}_traced"
             export(hfx, checkpoint, traced, to="dynamo")
-            check_values(traced, [checkpoint / f"io_{shape}.safetensors" for shape in ("b1s1", "b2s7", "b3s12")])
-            check_program(traced / "model.pt2")
+            recordings = [checkpoint / f"io_{shape}.safetensors" for shape in ("b1s1", "b2s7", "b3s12")]
+            check_values(traced, recordings)
+            check_program(traced / "model.pt2", recordings)
         # Other activations, one label, untied embeddings; fp16 and bf16 weights; the oldest opset that is offered.
         for case in ("BertForMaskedLM_gelu_new_0", "BertForSequenceClassification_gelu_new_0", "BertForMaskedLM_float16",
                      "BertModel_bfloat16"):
             export(hfx, models / "cases" / case, work / case)
             check_graph(work / case / "model.onnx")
+        check_half(hfx, models / "cases" / "BertForMaskedLM_relu_0", work)
         export(hfx, models / "cases" / "BertModel_relu_0", work / "opset18", "--set", "opset_version=18")
         check_graph(work / "opset18" / "model.onnx")
 

@@ -15,12 +15,14 @@ import subprocess
 import sys
 import tempfile
 import time
+import zipfile
 
 PEAK_LIMIT = 500e6
 # What the file system may spend on a file of holes: the header and graph, and maps of extents.
 DISK_LIMIT = 50e6
 SIZE = 40e9
 DENSE_SIZE = 600e6
+WEIGHTS = {"onnx": "model.onnx.data", "dynamo": "model.pt2"}
 
 
 def parameters(config):
@@ -101,29 +103,49 @@ CASES = {
                                               num_attention_heads=32, intermediate_size=16_384, shards=4,
                                               dtype="float16"),
     # Larger than the memory that it may take.
+    "one huge table, as .pt2": dict(vocab_size=9_900_000, hidden_size=1024, num_hidden_layers=2, num_attention_heads=16,
+                                    intermediate_size=4096, shards=1, to="dynamo"),
+    "many layers in shards, as .pt2 in float16": dict(vocab_size=32_000, hidden_size=4096, num_hidden_layers=50,
+                                                      num_attention_heads=32, intermediate_size=16_384, shards=4,
+                                                      dtype="float16", to="dynamo"),
     "bytes to convert to bfloat16": dict(vocab_size=160_000, hidden_size=1024, num_hidden_layers=1,
                                          num_attention_heads=16, intermediate_size=4096, shards=1, dtype="bfloat16",
                                          dense=True),
+    "bytes to convert to float16 in a .pt2": dict(vocab_size=160_000, hidden_size=1024, num_hidden_layers=1,
+                                                  num_attention_heads=16, intermediate_size=4096, shards=1,
+                                                  dtype="float16", dense=True, to="dynamo"),
 }
+
+
+def check_archive(path, size):
+    """Sizes and offsets beyond 4 GB are where zip programs look for them."""
+    with zipfile.ZipFile(path) as archive:
+        entries = archive.infolist()
+        assert sum(entry.file_size for entry in entries) <= size < sum(entry.file_size + 8192 for entry in entries), size
+        last = max(entries, key=lambda entry: entry.header_offset)
+        assert archive.read(last), last.filename
 
 
 def check(hfx, work, settings):
     shards, dtype, dense = settings.pop("shards"), settings.pop("dtype", None), settings.pop("dense", False)
+    to = settings.pop("to", "onnx")
     checkpoint, out = work / "checkpoint", work / "out"
     total = write_checkpoint(checkpoint, settings, shards, dense)
     assert total > (DENSE_SIZE if dense else SIZE), total
-    command = [hfx, "export", checkpoint, "--to", "onnx", "-o", out] + (["--dtype", dtype] if dtype else [])
+    command = [hfx, "export", checkpoint, "--to", to, "-o", out] + (["--dtype", dtype] if dtype else [])
     start = time.monotonic()
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     peak = usage.ru_maxrss * 1024
     assert process.returncode == 0, process.returncode
-    data = (out / "model.onnx.data").stat()
+    data = (out / WEIGHTS[to]).stat()
     print(f"  {total / 1e9:.1f} GB in {time.monotonic() - start:.1f} s, peak memory {peak / 1e6:.0f} MB, "
           f"{data.st_size / 1e9:.1f} GB written on {data.st_blocks * 512 / 1e6:.1f} MB of disk")
     assert peak < PEAK_LIMIT, peak
     assert data.st_size >= (total // 2 if dtype else total) * 0.999, data.st_size
+    if to == "dynamo":
+        check_archive(out / WEIGHTS[to], data.st_size)
     assert dense or data.st_blocks * 512 < DISK_LIMIT, data.st_blocks * 512
 
 

@@ -1,5 +1,7 @@
 // One small program for each thing that a .pt2 can hold: tests/reference/make_pt2_cases.py.
 #include "exporters/interpreter/interpreter.h"
+#include "exporters/passes/functionalize.h"
+#include "exporters/passes/op_facts.h"
 #include "exporters/pt2/load.h"
 #include "exporters/weights/safetensors.h"
 #include "tests/pt2/recorded.h"
@@ -18,6 +20,7 @@
 namespace exporters {
 namespace {
 
+using ::testing::AllOf;
 using testing::difference;
 using ::testing::ElementsAre;
 using testing::error_of;
@@ -58,16 +61,37 @@ TEST_P(LoadedProgram, WritesToInputsAsTheModuleDoes) {
   }
 }
 
+// A functional program gives the same, and tells of what it writes in its signature.
+TEST_P(LoadedProgram, GivesTheSameWithoutInPlaceOps) {
+  if (GetParam() == "shared_parts") {
+    EXPECT_THAT(error_of([&] { functionalize(*load(GetParam())); }),
+                AllOf(HasSubstr("'later'"), HasSubstr("'strided' shares its memory")));
+    return;
+  }
+  for (const fs::directory_entry& entry : fs::directory_iterator(programs() / GetParam())) {
+    const std::string file = entry.path().filename();
+    if (file.starts_with("io_")) {
+      const std::shared_ptr<ExportedProgram> program = load(GetParam());
+      functionalize(*program);
+      verify(*program);
+      EXPECT_TRUE(is_functional(*program->graph));
+      EXPECT_LE(difference(program, entry.path()), 1e-6) << file << program->str();
+    }
+  }
+}
+
 TEST_P(LoadedProgram, PrintsTheSameTwice) { EXPECT_EQ(load(GetParam())->str(), load(GetParam())->str()); }
 
 INSTANTIATE_TEST_SUITE_P(All, LoadedProgram,
                          ::testing::Values("mutates_input", "mutates_buffer", "non_persistent", "scalars",
                                            "dynamic_int", "float_sizes", "interpolates", "counts", "nested", "spread",
                                            "named_tuple", "lists", "broadcasts_lists", "linear", "unused", "affine",
-                                           "derived", "conditional", "dtypes", "channels_last", "recurrent",
-                                           "shared_storage", "shared_parts", "tied", "tied_by_passing",
-                                           "mutates_input_decomposed", "mutates_buffer_decomposed", "lists_decomposed",
-                                           "float_sizes_decomposed", "conditional_decomposed", "tied_decomposed"),
+                                           "derived", "conditional", "loops", "without_gradients", "dtypes",
+                                           "out_variants", "out_resized", "in_place_shapes", "in_place_parts",
+                                           "channels_last", "recurrent", "shared_storage", "shared_parts", "tied",
+                                           "tied_by_passing", "mutates_input_decomposed", "mutates_buffer_decomposed",
+                                           "lists_decomposed", "float_sizes_decomposed", "conditional_decomposed",
+                                           "tied_decomposed"),
                          [](const auto& info) { return info.param; });
 
 TEST(LoadPt2, ElementsOfListsNeedNoGetitem) {

@@ -1,6 +1,10 @@
 // One program for each thing that a graph, a signature or a state can have; tests/reference/check_pt2.py runs them.
+#include "exporters/graph/deferred_tensor.h"
 #include "exporters/passes/functionalize.h"
+#include "exporters/weights/safetensors.h"
+#include "exporters/weights/zip_archive.h"
 #include "tests/pt2/saved_program.h"
+#include "tests/support/temporary_folder.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/add.h>
@@ -64,6 +68,43 @@ TEST(SavedProgramTest, StateThatSharesStorage) {
   saved.expect_call({{"x", at::randn({1, 6})}});
   saved.expect_call({{"x", at::randn({7, 6})}});
   saved.expect_refused({{"x", at::randn({7, 5})}});
+}
+
+// Given weights that a writer converts while it writes, and views of one, then the archive has each weight once, with
+// the values that a conversion gives.
+TEST(SavedProgramTest, StateThatIsConvertedWhileItIsWritten) {
+  testing::TemporaryFolder folder;
+  const Tensor stored = at::randn({6, 6}, at::kHalf);
+  const Tensor other = at::randn({6, 6}, at::kHalf);
+  save_safetensors(folder / "weights.safetensors", {{"other", other}, {"stored", stored}});
+  const auto file = SafetensorsFile::open(folder / "weights.safetensors");
+  auto deferred = [&](const std::string& name) {
+    return defer_conversion(file->source(*file->find(name)), at::kHalf, {6, 6}, at::kFloat);
+  };
+  const Tensor weight = stored.to(at::kFloat);
+  const Tensor turned = weight.t();
+  const Tensor row = weight.select(0, 4);
+  const Tensor second = other.to(at::kFloat);
+  TraceRequest traced = request({{"x", at::randn({3, 6})}}, [=](const NamedInputs& inputs) {
+    return PyTree(at::linear(in(inputs, 0), weight).matmul(turned) + row + at::linear(in(inputs, 0), second));
+  });
+  traced.dynamic_shapes = {{"x", {{1, Dim::Static()}}}};
+  traced.state = {{"turned", turned}, {"weight", weight}, {"row", row, true}, {"other", second}};
+  ExportedProgram program = trace(traced);
+  const Tensor converted = deferred("stored");
+  program.state.at("turned").tensor = converted.t();
+  program.state.at("weight").tensor = converted;
+  program.state.at("row").tensor = converted.select(0, 4);
+  program.state.at("other").tensor = deferred("other");
+
+  SavedProgram saved("converted", std::move(program), traced);
+
+  saved.expect_call({{"x", at::randn({1, 6})}});
+  saved.expect_call({{"x", at::randn({7, 6})}});
+  const ZipArchive archive = ZipArchive::open(saved.file());
+  EXPECT_EQ(archive.find("archive/data/weights/weight_0")->size, 144u);
+  EXPECT_EQ(archive.find("archive/data/weights/weight_1")->size, 144u);
+  EXPECT_EQ(archive.find("archive/data/weights/weight_2"), nullptr);
 }
 
 TEST(SavedProgramTest, BuffersAndConstants) {

@@ -52,23 +52,6 @@ nlohmann::json constant_json(const PyTree& value) {
       value.leaf());
 }
 
-// A file has no places of guards, says of nodes outside of all modules that they are the root's, and has a name of its
-// own for a call that gives a tuple, which the reader gives to its first result.
-std::string comparable_text(const ExportedProgram& program) {
-  const std::string left_out[] = {"    # (root)\n", "    #  (" + program.module_class + ")\n", "_tuple"};
-  std::string text = program.str();
-  for (const std::string& part : left_out) {
-    for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at)) {
-      text.erase(at, part.size());
-    }
-  }
-  for (size_t place = text.find("  # ", text.find("Guards:")); place != std::string::npos;
-       place = text.find("  # ", place)) {
-    text.erase(place, text.find('\n', place) - place);
-  }
-  return text;
-}
-
 void expect_same(const PyTree& actual, const PyTree& expected) {
   EXPECT_EQ(actual.spec().dumps(), expected.spec().dumps());
   const auto actual_tensors = actual.tensors();
@@ -81,6 +64,17 @@ void expect_same(const PyTree& actual, const PyTree& expected) {
 }
 
 }  // namespace
+
+std::string comparable_text(const ExportedProgram& program) {
+  const std::string left_out[] = {"    # (root)\n", "    #  (" + program.module_class + ")\n", "_tuple"};
+  std::string text = program.str();
+  for (const std::string& part : left_out) {
+    for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at)) {
+      text.erase(at, part.size());
+    }
+  }
+  return text;
+}
 
 fs::path pt2_files() {
   const char* folder = std::getenv("EXPORTERS_PT2_FILES");

@@ -14,6 +14,10 @@ namespace exporters::testing {
 /// Where programs for the Python side are kept: EXPORTERS_PT2_FILES, which ctest sets, else a folder below /tmp.
 std::filesystem::path pt2_files();
 
+/// The program's text, but for what a .pt2 file spells otherwise: it says of nodes outside of all modules that they are
+/// the root's, and has a name of its own for a call that gives a tuple, which the reader gives to its first result.
+std::string comparable_text(const ExportedProgram& program);
+
 /// A program in a .pt2 file, with calls and their results, for tests/reference/check_pt2.py: it loads the file with
 /// torch.export.load and makes the calls. Here the file is loaded too: it has to give the program's own text, and the
 /// calls have to give what the forward gives.

@@ -6,7 +6,7 @@ DIR holds, for each <name>.pt2, <name>.tasks.json and the safetensors files that
 MODELS is the folder of make_models.py: a program of a checkpoint has to give what transformers' own model gives.
 
 For each program: the calls at all sizes, refused sizes, sharing of storages, run_decompositions, saving and loading
-again, module() exported again, and where the tasks say so torch.onnx.export with a run in ONNX Runtime.
+again, unflatten, module() exported again, and where the tasks say so torch.onnx.export with a run in ONNX Runtime.
 """
 
 import importlib
@@ -66,7 +66,7 @@ def difference(actual, expected):
     worst = 0.0
     for a, e in zip(actual, expected):
         if a.numel():
-            gap = (a.to(torch.complex128) - e.to(torch.complex128)).abs()
+            gap = (a.to(torch.complex128) - e.to(torch.complex128)).abs() / e.to(torch.complex128).abs().clamp_min(1)
             gap[(a == e) | ((a != a) & (e != e))] = 0
             worst = max(worst, float(gap.max()))
     return worst
@@ -144,6 +144,7 @@ class Program:
                 self.check_calls(module, which, TOLERANCE if each is program else DECOMPOSED_TOLERANCE)
                 if each is program:
                     self.check_refused(module, which)
+        self.check_calls(torch.export.unflatten(program), "unflattened")
         args, kwargs = program.example_inputs or ((), self.inputs(self.tasks["calls"][0]["inputs"]))
         again = torch.export.export(program.module(), args, kwargs, strict=False)
         self.check(len(again.graph.nodes) > 0, "exported again: no graph")

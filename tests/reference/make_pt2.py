@@ -73,6 +73,30 @@ def image(model, batch):
     return {"pixel_values": torch.randn(batch, 3, size, size)}
 
 
+def square(size):
+    return lambda model, batch: {"pixel_values": torch.randn(batch, 3, size, size)}
+
+
+def picture(model, batch, height, width):
+    return {"pixel_values": torch.randn(batch, 3, height, width)}
+
+
+def text_and_image(model, texts, length, images):
+    size = model.config.vision_config.image_size
+    return {"input_ids": ids(texts, length), "attention_mask": mask(texts, length),
+            "pixel_values": torch.randn(images, 3, size, size)}
+
+
+def text_about_image(model, batch, length):
+    """Each row of text begins with the places of its image's patches."""
+    vision = model.config.vision_config
+    patches = (vision.image_size // vision.patch_size) ** 2
+    tokens = ids(batch, patches + length)
+    tokens[:, :patches] = model.config.image_token_id
+    return {"input_ids": tokens, "attention_mask": torch.ones_like(tokens),
+            "pixel_values": torch.randn(batch, 3, vision.image_size, vision.image_size)}
+
+
 def audio(model, batch, samples):
     return {"input_values": torch.randn(batch, samples)}
 
@@ -87,6 +111,7 @@ LENGTHS = [(2, 7), (3, 12), (1, 5), (2, 1), (1, 1)]
 CACHED = [(2, 3, 5), (3, 1, 8), (1, 2, 6), (1, 1, 1)]
 PAIRS = [(2, 7, 5), (3, 4, 9), (1, 6, 3), (2, 3, 1)]
 BATCHES = [(2,), (3,), (1,)]
+PICTURES = [(2, 32, 64), (3, 64, 32), (1, 96, 96)]
 MODELS = {
     "bert": (tf.BertModel, tf.BertConfig(**TEXT), text, LENGTHS),
     "roberta": (tf.RobertaForSequenceClassification, tf.RobertaConfig(**TEXT, num_labels=3), text, LENGTHS),
@@ -147,6 +172,45 @@ MODELS = {
     "vit": (tf.ViTForImageClassification, tf.ViTConfig(**VISION, num_labels=3), image, BATCHES),
     "dinov2": (tf.Dinov2Model, tf.Dinov2Config(hidden_size=16, num_hidden_layers=2, num_attention_heads=2, mlp_ratio=2,
                                                image_size=16, patch_size=8), image, BATCHES),
+    "yolos": (tf.YolosForObjectDetection,
+              tf.YolosConfig(**{**VISION, "image_size": [16, 16]}, num_detection_tokens=3, num_labels=2,
+                             use_mid_position_embeddings=False), square(16), BATCHES),
+    "beit": (tf.BeitForImageClassification, tf.BeitConfig(**VISION, num_labels=3), image, BATCHES),
+    "swin": (tf.SwinForImageClassification,
+             tf.SwinConfig(image_size=32, patch_size=4, embed_dim=8, depths=[2, 1], num_heads=[2, 2], window_size=2,
+                           num_labels=3), image, BATCHES),
+    "convnext": (tf.ConvNextForImageClassification,
+                 tf.ConvNextConfig(hidden_sizes=[8, 12], depths=[1, 1], num_stages=2, num_labels=3, image_size=32), picture,
+                 PICTURES),
+    "resnet": (tf.ResNetForImageClassification,
+               tf.ResNetConfig(embedding_size=8, hidden_sizes=[8, 16], depths=[1, 1], num_labels=3), picture, PICTURES),
+    "regnet": (tf.RegNetForImageClassification,
+               tf.RegNetConfig(embedding_size=8, hidden_sizes=[8, 16], depths=[1, 1], groups_width=4, num_labels=3),
+               picture, PICTURES),
+    "mobilenet_v2": (tf.MobileNetV2ForImageClassification,
+                     tf.MobileNetV2Config(image_size=32, depth_multiplier=0.25, num_labels=3), square(32), BATCHES),
+    "efficientnet": (tf.EfficientNetForImageClassification,
+                     tf.EfficientNetConfig(image_size=32, width_coefficient=0.25, depth_coefficient=0.2,
+                                           kernel_sizes=[3, 5], in_channels=[8, 8], out_channels=[8, 12],
+                                           strides=[1, 2], num_block_repeats=[1, 1], expand_ratios=[1, 2],
+                                           depthwise_padding=[], hidden_dim=320, num_labels=3), square(32), BATCHES),
+    "segformer": (tf.SegformerForSemanticSegmentation,
+                  tf.SegformerConfig(num_encoder_blocks=2, depths=[1, 1], sr_ratios=[2, 1], hidden_sizes=[8, 16],
+                                     patch_sizes=[7, 3], strides=[4, 2], num_attention_heads=[1, 2], mlp_ratios=[2, 2],
+                                     decoder_hidden_size=12, num_labels=3), picture, PICTURES),
+    "mobilevit": (tf.MobileViTForImageClassification,
+                  tf.MobileViTConfig(image_size=64, hidden_sizes=[16, 16, 16], neck_hidden_sizes=[8, 8, 8, 12, 12, 12, 16],
+                                     num_attention_heads=2, num_labels=3), square(64), BATCHES),
+    "clip": (tf.CLIPModel,
+             tf.CLIPConfig(text_config={**TEXT, "eos_token_id": 49}, vision_config=VISION, projection_dim=12,
+                           logit_scale_init_value=0.0),
+             text_and_image, [(2, 7, 3), (3, 5, 2), (1, 4, 1)]),
+    "siglip": (tf.SiglipModel, tf.SiglipConfig(text_config=TEXT, vision_config=VISION), text_and_image,
+               [(2, 40, 3), (3, 40, 2), (1, 40, 1)]),
+    "llava": (tf.LlavaForConditionalGeneration,
+              tf.LlavaConfig(vision_config=tf.CLIPVisionConfig(**VISION), text_config=tf.LlamaConfig(**DECODER),
+                             image_token_id=VOCABULARY - 1, vision_feature_layer=-1), text_about_image,
+              [(2, 5), (2, 9), (2, 1)]),
 }
 
 

@@ -158,6 +158,54 @@ def dtypes(self, x):
             torch.clamp(x, min=-0.5), torch.full((2,), float("nan")), x.double())
 
 
+def out_variants(self, x):
+    whole = torch.empty(x.shape)
+    torch.mul(x, 2, out=whole)
+    rows = torch.zeros(2, *x.shape, dtype=torch.double)
+    torch.add(x, 1, alpha=3, out=rows[1])
+    values, indices = torch.empty(x.shape[0]), torch.empty(x.shape[0], dtype=torch.long)
+    torch.max(x, 1, out=(values, indices))
+    torch.sum(x, 0, out=self.sums)
+    return whole, rows, values, indices, self.sums * 2
+
+
+def out_resized(self, x):
+    empty = torch.empty(0)
+    torch.exp(x, out=empty)
+    return empty.view(-1) + 1, torch.cumsum(x, 1, out=torch.empty(0, dtype=torch.double))
+
+
+def in_place_shapes(self, x):
+    same, less, more = x.clone(), x.clone(), x.clone()
+    same.resize_(12)
+    less.resize_(2, 3).mul_(2)
+    more.resize_(5, 4).fill_(2.0)
+    taken = x.clone()
+    taken.set_(x[1:])
+    strided = x.clone()
+    strided.as_strided_((2, 2), (1, 2), 1).neg_()
+    turned = x.clone()
+    turned.t_().squeeze_().unsqueeze_(0).swapaxes_(0, 1)
+    return same, less, more, taken * 2, strided, turned
+
+
+def in_place_parts(self, x):
+    square = x[:, None] + x[None]
+    square.fill_diagonal_(7.0)
+    tall = x[:, None].expand(-1, 3).clone()
+    tall.fill_diagonal_(-1.0, wrap=True)
+    scaled = [x.clone(), x * 2]
+    torch._foreach_mul_(scaled, 3.0)
+    torch._foreach_add_(scaled, [x, x])
+    complex_ = torch.complex(x, x)
+    complex_.imag.mul_(2)
+    complex_.real.add_(1)
+    bits = x.clone()
+    bits.view(torch.int16).zero_()
+    x.masked_fill_(x > 0, 0.5)
+    return square, tall, *scaled, torch.view_as_real(complex_), bits
+
+
 def channels_last(self, x):
     return self.conv(x.contiguous(memory_format=torch.channels_last))
 
@@ -244,6 +292,10 @@ PROGRAMS = {
     "without_gradients": (module(without_gradients, linear=nn.Linear(4, 4)), [((r(2, 4),), {}), ((r(5, 4),), {})],
                           ({0: AUTO},)),
     "dtypes": (module(dtypes), [((r(2, 3),), {}), ((r(4, 3),), {})], ({0: AUTO},)),
+    "out_variants": (module(out_variants, sums=torch.zeros(4)), [((r(3, 4),), {}), ((r(5, 4),), {})], ({0: AUTO},)),
+    "out_resized": (module(out_resized), [((r(3, 4),), {})], None),
+    "in_place_shapes": (module(in_place_shapes), [((r(3, 4),), {})], None),
+    "in_place_parts": (module(in_place_parts), [((r(7),), {}), ((r(3),), {})], ({0: AUTO},)),
     "channels_last": (module(channels_last, conv=nn.Conv2d(3, 4, 3).to(memory_format=torch.channels_last)),
                       [((r(2, 3, 6, 6),), {}), ((r(1, 3, 9, 5),), {})], ({0: AUTO, 2: AUTO, 3: AUTO},)),
     "recurrent": (nn.GRU(3, 4, batch_first=True).eval(), [((r(2, 5, 3),), {})], None),

@@ -61,9 +61,11 @@ TEST(FileCopyTest, InspectsEveryByteInOrder) {
   ASSERT_EQ(::truncate((folder / "source").c_str(), 5'000'000), 0);
   std::string seen;
   CopyOptions options;
-  options.inspect = [&](std::span<const std::byte> bytes) {
-    seen.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  };
+  options.inspect = {.write =
+                         [&](std::span<const std::byte> bytes) {
+                           seen.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+                         },
+                     .write_zeros = [&](uint64_t nbytes) { seen.append(nbytes, '\0'); }};
 
   AtomicFile file(folder / "target");
   append_range(file, folder / "source", 1'234, 4'000'000, options);
