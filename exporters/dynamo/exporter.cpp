@@ -5,14 +5,11 @@
 #include "exporters/framework/registry.h"
 #include "exporters/framework/traced_program.h"
 #include "exporters/passes/training_mode.h"
-#include "exporters/patching/scope.h"
 #include "exporters/pt2/load.h"
 #include "exporters/pt2/save.h"
 #include "exporters/support/error.h"
 
 #include <ATen/ops/scalar_tensor.h>
-
-#include <optional>
 
 namespace exporters {
 
@@ -51,14 +48,14 @@ ExportedComponent component_of(TracedModel traced) {
 
 DynamoExporter::DynamoExporter() { register_dynamo_stages(); }
 
+// Dynamo's own are in force while it traces (trace_model), and there is nothing else that it does.
+std::string DynamoExporter::patch_backend(const ExportConfig& config) const {
+  const bool is_dynamo = export_format() == DynamoExporter::export_format();
+  return is_dynamo ? std::string() : HfExporter::patch_backend(config);
+}
+
 ExportedComponent DynamoExporter::export_program(const ExportSource& model, const NamedInputs& sample_inputs,
                                                  ExportConfig& config) const {
-  const std::string backend = patch_backend(config);
-  // The trace has Dynamo's own; a derived exporter's are in force before it and until the format is made.
-  std::optional<PatchScope> patches;
-  if (backend != DynamoExporter::export_format()) {
-    patches.emplace(backend);
-  }
   return export_traced(trace_model(model, sample_inputs, as_dynamo(config)), config);
 }
 

@@ -34,17 +34,20 @@ class DynamoExporter : public HfExporter {
   std::string export_format() const override { return "dynamo"; }
   std::string program_suffix() const override { return ".pt2"; }
   std::unique_ptr<ExportConfig> make_config() const override { return std::make_unique<DynamoConfig>(); }
+  std::string patch_backend(const ExportConfig& config) const override;
+  void save_program(const BackendProgram& program, const std::filesystem::path& file) const override;
+  std::shared_ptr<BackendProgram> load_program(const std::filesystem::path& file) const override;
+  ExportedComponent open_program(const std::filesystem::path& file) const override;
+  ProgramDescription describe_program(const BackendProgram& program) const override;
+  std::vector<Stage> stages() const override;
+
+ protected:
   /// Prepares the inputs, traces, and hands the program to export_traced. Throws Error for what cannot be traced, and
   /// for a config that is no DynamoConfig.
   ExportedComponent export_program(const ExportSource& model, const NamedInputs& sample_inputs,
                                    ExportConfig& config) const override;
   /// Throws Error for a program that was traced in training mode.
   ExportedComponent export_traced(TracedModel traced, ExportConfig& config) const override;
-  void save_program(const BackendProgram& program, const std::filesystem::path& file) const override;
-  std::shared_ptr<BackendProgram> load_program(const std::filesystem::path& file) const override;
-  ExportedComponent open_program(const std::filesystem::path& file) const override;
-  ProgramDescription describe_program(const BackendProgram& program) const override;
-  std::vector<Stage> stages() const override;
 };
 
 /// Runs a component with the interpreter. Inputs are bound by their dotted paths, so that a container's structure is

@@ -35,6 +35,7 @@ void register_model_patches() {
                    function_patch<ClassifierCast>(patch_classifier_cast),
                    {.name = "patch_classifier_cast",
                     .reason = "NLLB-MoE casts its router's classifier in place, which cannot be traced",
+                    .link = "https://github.com/huggingface/transformers/pull/22024",
                     .optional = true});
   });
 }

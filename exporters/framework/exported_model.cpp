@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <optional>
 #include <set>
 
 namespace exporters {
@@ -228,23 +229,28 @@ ExportedComponent HfExporter::export_traced(TracedModel, ExportConfig&) const {
               "Export the checkpoint instead.");
 }
 
-ExportedComponent HfExporter::export_component(const ExportSource& model, const NamedInputs& sample_inputs,
-                                               ExportConfig& config) const {
+// The one place where a backend's patches come into force.
+ExportedComponent HfExporter::export_with_patches(ExportConfig& config,
+                                                  const std::function<ExportedComponent()>& exported) const {
   EffectLog log;
   const EffectLog::Scope logging(log);
-  ExportedComponent component = export_program(model, sample_inputs, config);
+  std::optional<PatchScope> patches;
+  if (const std::string backend = patch_backend(config); !backend.empty()) {
+    patches.emplace(backend);
+  }
+  ExportedComponent component = exported();
   component.effects = log.effects();
   return component;
 }
 
+ExportedComponent HfExporter::export_component(const ExportSource& model, const NamedInputs& sample_inputs,
+                                               ExportConfig& config) const {
+  return export_with_patches(config, [&] { return export_program(model, sample_inputs, config); });
+}
+
 ExportedComponent HfExporter::export_component(TracedModel traced, ExportConfig& config) const {
   traced.metadata.export_config = config.to_dict().dump();
-  EffectLog log;
-  const EffectLog::Scope logging(log);
-  const PatchScope patches = apply_patches(patch_backend(config));
-  ExportedComponent component = export_traced(std::move(traced), config);
-  component.effects = log.effects();
-  return component;
+  return export_with_patches(config, [&] { return export_traced(std::move(traced), config); });
 }
 
 ExportedModel HfExporter::export_model(const ExportSource& model, const NamedInputs& sample_inputs,

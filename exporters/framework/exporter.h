@@ -108,13 +108,9 @@ class HfExporter {
   virtual std::string export_format() const = 0;                  ///< "onnx"
   virtual std::string program_suffix() const = 0;                 ///< ".onnx"
   virtual std::unique_ptr<ExportConfig> make_config() const = 0;  ///< with default values
-  /// Whose patches are in force during an export: the format, or the format and a target ("executorch.xnnpack").
+  /// Whose patches are in force during an export: the format, or the format and a target ("executorch.xnnpack"). Empty:
+  /// none but those of the trace.
   virtual std::string patch_backend(const ExportConfig&) const { return export_format(); }
-  virtual ExportedComponent export_program(const ExportSource& model, const NamedInputs& sample_inputs,
-                                           ExportConfig& config) const = 0;
-  /// A program that was traced elsewhere, such as a .pt2 of Python; it may be changed. By default an Error: the backend
-  /// takes models only.
-  virtual ExportedComponent export_traced(TracedModel traced, ExportConfig& config) const;
   /// Writes the program and its side files. `file` lies in a folder that is being built.
   virtual void save_program(const BackendProgram& program, const std::filesystem::path& file) const = 0;
   virtual std::shared_ptr<BackendProgram> load_program(const std::filesystem::path& file) const = 0;
@@ -128,16 +124,26 @@ class HfExporter {
   /// The stages of an export, with what is registered in each: made from the registries.
   virtual std::vector<Stage> stages() const { return {}; }
 
+  /// One forward in the format, and which patches and fixes took effect. The backend's patches are in force meanwhile,
+  /// on this thread.
+  ExportedComponent export_component(const ExportSource& model, const NamedInputs& sample_inputs,
+                                     ExportConfig& config) const;
+  /// The same for a program that was traced elsewhere, such as a .pt2 of Python; it may be changed.
+  ExportedComponent export_component(TracedModel traced, ExportConfig& config) const;
+
   /// One forward as the single component "model".
   ExportedModel export_model(const ExportSource& model, const NamedInputs& sample_inputs, ExportConfig& config) const;
   ExportedModel export_model(TracedModel traced, ExportConfig& config) const;
 
  protected:
-  /// `export_program`, with the patches and fixes that took effect in the component.
-  ExportedComponent export_component(const ExportSource& model, const NamedInputs& sample_inputs,
-                                     ExportConfig& config) const;
-  /// `export_traced` with the backend's patches in force, and what took effect.
-  ExportedComponent export_component(TracedModel traced, ExportConfig& config) const;
+  // What a backend gives: called by export_component, which puts the patches in force.
+  virtual ExportedComponent export_program(const ExportSource& model, const NamedInputs& sample_inputs,
+                                           ExportConfig& config) const = 0;
+  /// By default an Error: the backend takes models only.
+  virtual ExportedComponent export_traced(TracedModel traced, ExportConfig& config) const;
+
+ private:
+  ExportedComponent export_with_patches(ExportConfig& config, const std::function<ExportedComponent()>& exported) const;
 };
 
 }  // namespace exporters

@@ -49,13 +49,15 @@ class OnnxExporter : public DynamoExporter {
   std::string export_format() const override { return "onnx"; }
   std::string program_suffix() const override { return ".onnx"; }
   std::unique_ptr<ExportConfig> make_config() const override { return std::make_unique<OnnxConfig>(); }
-  ExportedComponent export_traced(TracedModel traced, ExportConfig& config) const override;
   void save_program(const BackendProgram& program, const std::filesystem::path& file) const override;
   std::shared_ptr<BackendProgram> load_program(const std::filesystem::path& file) const override;
   std::vector<std::string> program_files(const std::string& file) const override { return {file, file + ".data"}; }
   ExportedComponent open_program(const std::filesystem::path& file) const override;
   ProgramDescription describe_program(const BackendProgram& program) const override;
   std::vector<Stage> stages() const override;
+
+ protected:
+  ExportedComponent export_traced(TracedModel traced, ExportConfig& config) const override;
 };
 
 /// Runs a component with ONNX Runtime. Inputs are bound by their dotted paths.

@@ -125,13 +125,17 @@ void register_torch_patches() {
       "onnx", {"aten::randperm.default"}, typed_op_patch<at::_ops::randperm::schema>(patch_randperm),
       {.name = "patch_randperm", .reason = "ONNX has no random permutation; the order of random keys is one."});
   register_patch("onnx", {"aten::histc.default"}, typed_op_patch<at::_ops::histc::schema>(patch_histc),
-                 {.name = "patch_histc", .reason = "ONNX has no histogram; ones are added up in the bins instead."});
+                 {.name = "patch_histc",
+                  .reason = "ONNX has no histogram; ones are added up in the bins instead.",
+                  .link = "https://github.com/pytorch/pytorch/issues/74032"});
   register_patch("onnx", {"aten::cummax.default"}, typed_op_patch<at::_ops::cummax::schema>(patch_cummax),
                  {.name = "patch_cummax",
-                  .reason = "ONNX has no cumulative maximum; each element takes that of a masked row instead."});
+                  .reason = "ONNX has no cumulative maximum; each element takes that of a masked row instead.",
+                  .link = "https://github.com/pytorch/pytorch/pull/84496"});
   register_patch("onnx", {"aten::cummin.default"}, typed_op_patch<at::_ops::cummin::schema>(patch_cummin),
                  {.name = "patch_cummin",
-                  .reason = "ONNX has no cumulative minimum; each element takes that of a masked row instead."});
+                  .reason = "ONNX has no cumulative minimum; each element takes that of a masked row instead.",
+                  .link = "https://github.com/pytorch/pytorch/pull/84496"});
 }
 
 Stage torch_patches_stage() {

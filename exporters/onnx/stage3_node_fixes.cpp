@@ -45,7 +45,8 @@ void register_node_fixes() {
       "onnx", fix_alias,
       {"fix_alias", "A second name for a tensor is no computation: its users take the tensor itself."});
   register_fx_node_fix("onnx", fix_assertions,
-                       {"fix_assertions", "ONNX has no assertions; what only they took need not have an ONNX form."});
+                       {"fix_assertions", "ONNX has no assertions; what only they took need not have an ONNX form.",
+                        "https://github.com/pytorch/pytorch/issues/112622"});
 }
 
 Stage node_fixes_stage() {

@@ -172,7 +172,8 @@ void register_ir_fixes() {
       fix_ir_topk_sorted,
       {"fix_ir_topk_sorted",
        "With sorted=0 the order of TopK's results is whatever the provider gives, so that two providers "
-       "disagree; sorted results are right in either case."});
+       "disagree; sorted results are right in either case.",
+       "https://github.com/onnx/onnx/pull/8194"});
   register_onnx_ir_fix(
       fix_ir_gather_nd,
       {"fix_ir_gather_nd", "GatherND at constant indices is one Gather of the flat tensor, which more providers run."});

@@ -8,7 +8,9 @@
 #include "exporters/framework/registry.h"
 #include "exporters/framework/traced_program.h"
 #include "exporters/models/cache.h"
-#include "tests/framework/error_of.h"
+#include "exporters/patching/registry.h"
+#include "exporters/support/place.h"
+#include "tests/support/error_of.h"
 #include "tests/support/temporary_folder.h"
 
 #include <ATen/TensorOperators.h>
@@ -32,6 +34,7 @@ namespace nn = torch::nn;
 using nlohmann::json;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
+using testing::error_of;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -272,6 +275,95 @@ TEST_F(Dynamo, ALoneProgramIsDescribedAndRuns) {
   }
   EXPECT_THAT(names, ElementsAre("x float32", "pair.0 float32", "pair.1.b float32"));
   EXPECT_EQ(description.ops.at("aten.add.Tensor"), 1);
+}
+
+// What a program says of its sizes is there again, by the names that they were given.
+TEST_F(Dynamo, NamesBoundsAndGuardPlacesOutliveTheFile) {
+  const ExportSource source = source_of([](const NamedInputs& inputs) {
+    const ModuleScope module("head", "Head");
+    const at::Tensor x = input(inputs, "x");
+    TORCH_SYM_CHECK((x.sym_size(2) + x.sym_size(3)).sym_lt(100), "too large");
+    return PyTree(x + 1);
+  });
+  const DynamoConfig config =
+      dynamic(R"j({"x": {"0": "Dim('batch', min=1, max=16)", "1": "length", "2": "auto", "3": "auto"}})j");
+
+  round_trip(source, {{"x", at::randn({2, 3, 4, 5})}}, config);
+  const ExportedComponent component = DynamoExporter().open_program(folder_ / "out" / "model.pt2");
+
+  const ProgramDescription description = DynamoExporter().describe_program(*component.program);
+  ASSERT_EQ(description.inputs.size(), 1U);
+  EXPECT_THAT(description.inputs[0].dims,
+              ElementsAre("batch", "length", ::testing::StartsWith("s"), ::testing::StartsWith("s")));
+  EXPECT_THAT(description.conditions, ::testing::IsSupersetOf({"batch >= 1", "batch <= 16", "length >= 1"}));
+  const std::shared_ptr<ExportedProgram> program = component.program->traced();
+  ASSERT_EQ(program->guards.size(), 1U);
+  EXPECT_EQ(program->guards[0].place.module_path, "head");
+  EXPECT_EQ(program->guards[0].place.module_class, "Head");
+}
+
+// ── Patches ──
+
+const PatchPoint<int()>& probed() {
+  static const PatchPoint<int()> point("tests.dynamo.probed", [] { return 1; });
+  return point;
+}
+
+// What the point gives while the forward is traced, and while the format is made.
+struct Probe {
+  int in_trace = 0;
+  int in_format = 0;
+};
+
+class ProbingExporter : public DynamoExporter {
+ public:
+  explicit ProbingExporter(Probe& probe) : probe_(probe) {
+    probed();
+    static std::once_flag once;
+    std::call_once(once, [] {
+      const auto adding = [](int more) {
+        return function_patch<int()>(
+            [more](const std::function<int()>& original) { return [=] { return original() + more; }; });
+      };
+      register_patch("probing", {"tests.dynamo.probed"}, adding(10), {.name = "adds_ten", .reason = "a test"});
+      register_patch("dynamo", {"tests.dynamo.probed"}, adding(100), {.name = "adds_hundred", .reason = "a test"});
+    });
+  }
+  std::string export_format() const override { return "probing"; }
+
+ protected:
+  ExportedComponent export_traced(TracedModel traced, ExportConfig& config) const override {
+    probe_.in_format = probed()();
+    return DynamoExporter::export_traced(std::move(traced), config);
+  }
+
+ private:
+  Probe& probe_;
+};
+
+// Given patches of the trace and of a format, each is in force once: the format's from the trace to the finished
+// component, also for a program that was traced before.
+TEST_F(Dynamo, PatchesOfAFormatAreInForceHoweverTheProgramComes) {
+  Probe probe;
+  const ProbingExporter exporter(probe);
+  const ExportSource source = source_of([&](const NamedInputs& inputs) {
+    probe.in_trace = probed()();
+    return inputs.front().second;
+  });
+  DynamoConfig config;
+
+  ExportedComponent component = exporter.export_component(source, {{"x", at::randn({2, 3})}}, config);
+  EXPECT_EQ(probe.in_trace, 111);
+  EXPECT_EQ(probe.in_format, 11);
+  EXPECT_FALSE(component.effects.empty());
+
+  probe = {};
+  exporter.export_component(traced_model(component.program->traced()), config);
+  EXPECT_EQ(probe.in_format, 11);
+
+  DynamoExporter().export_component(source, {{"x", at::randn({2, 3})}}, config);
+  EXPECT_EQ(probe.in_trace, 101);
+  EXPECT_EQ(probed()(), 1);
 }
 
 TEST_F(Dynamo, StagesListWhatIsRegistered) {

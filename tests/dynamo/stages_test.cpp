@@ -4,7 +4,7 @@
 #include "exporters/dynamo/trace_model.h"
 #include "exporters/framework/dynamic_shapes.h"
 #include "exporters/framework/pytree_nodes.h"
-#include "tests/framework/error_of.h"
+#include "tests/support/error_of.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
@@ -22,6 +22,7 @@ namespace {
 using nlohmann::json;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
+using testing::error_of;
 using ::testing::HasSubstr;
 
 ExportSource source_of(Forward forward) {

@@ -1,7 +1,7 @@
 // Export configs: the reference's fields, and errors that name the field and what is allowed.
 #include "exporters/framework/dynamic_shapes.h"
 #include "exporters/framework/export_config.h"
-#include "tests/framework/error_of.h"
+#include "tests/support/error_of.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,6 +12,7 @@ namespace {
 
 using nlohmann::json;
 using ::testing::AllOf;
+using testing::error_of;
 using ::testing::HasSubstr;
 
 // ── Fields ──

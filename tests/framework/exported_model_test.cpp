@@ -3,7 +3,7 @@
 #include "exporters/framework/registry.h"
 #include "exporters/support/atomic_file.h"
 #include "exporters/support/log.h"
-#include "tests/framework/error_of.h"
+#include "tests/support/error_of.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/warnings.h"
 
@@ -20,6 +20,8 @@
 
 namespace exporters {
 namespace {
+
+using testing::error_of;
 
 namespace fs = std::filesystem;
 using ::testing::AllOf;
@@ -288,7 +290,7 @@ TEST_F(ExportedModelTest, ASecondBackendOfAFormatReplacesTheFirstWithAWarning) {
 
 TEST_F(ExportedModelTest, ABackendThatTakesModelsOnlySaysSo) {
   DynamoConfig config;
-  EXPECT_THAT(error_of([&] { TextExporter().export_traced({}, config); }), HasSubstr("takes models"));
+  EXPECT_THAT(error_of([&] { TextExporter().export_component(TracedModel(), config); }), HasSubstr("takes models"));
 }
 
 // ── What export.json says of the inputs ──

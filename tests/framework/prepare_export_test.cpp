@@ -1,6 +1,6 @@
 // Sample inputs on their way into a trace.
 #include "exporters/framework/prepare_export.h"
-#include "tests/framework/error_of.h"
+#include "tests/support/error_of.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/ones.h>
@@ -13,6 +13,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::ElementsAre;
+using testing::error_of;
 using ::testing::HasSubstr;
 
 std::vector<std::string> names_of(const NamedInputs& inputs) {

@@ -1,7 +1,7 @@
 // Types of a user in a forward's arguments and results.
 #include "exporters/framework/pytree_nodes.h"
 #include "exporters/framework/module_source.h"
-#include "tests/framework/error_of.h"
+#include "tests/support/error_of.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/equal.h>
@@ -13,6 +13,8 @@
 
 namespace exporters {
 namespace {
+
+using testing::error_of;
 
 namespace nn = torch::nn;
 using ::testing::AllOf;
