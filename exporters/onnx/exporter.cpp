@@ -3,16 +3,21 @@
 #include "exporters/framework/call_inputs.h"
 #include "exporters/framework/registry.h"
 #include "exporters/graph/dtype.h"
+#include "exporters/graph/op_name.h"
 #include "exporters/onnx/convert.h"
 #include "exporters/onnx/emit/reader.h"
 #include "exporters/onnx/emit/writer.h"
 #include "exporters/onnx/ir_fixes.h"
 #include "exporters/onnx/stages.h"
+#include "exporters/onnx/translations/table.h"
 #include "exporters/passes/cse.h"
 #include "exporters/passes/dead_code.h"
+#include "exporters/passes/decompose.h"
 #include "exporters/passes/fixes.h"
 #include "exporters/passes/functionalize.h"
+#include "exporters/passes/retrace.h"
 #include "exporters/passes/training_mode.h"
+#include "exporters/patching/op_patch.h"
 #include "exporters/support/error.h"
 #include "exporters/support/version.h"
 
@@ -47,6 +52,42 @@ void functional_form(ExportedProgram& program, const OnnxConfig& config) {
   if (config.optimize) {
     merge_common_subexpressions(*program.graph);
     eliminate_dead_code(*program.graph);
+  }
+}
+
+// Which ops of the program have an ONNX form, how others are taken apart, and whether there are such.
+bool has_untranslated(const Graph& graph, int64_t opset, DecompositionTable& translated) {
+  bool found = false;
+  for (const Node& node : graph) {
+    if (node.kind() != Node::Kind::kCall || !is_dispatcher_target(node.target())) {
+      continue;
+    }
+    if (find_onnx_translation(node.target(), opset) != nullptr) {
+      translated.keep(node.target());
+      continue;
+    }
+    if (active_replacement(lookup_operator(node.target())) != nullptr) {
+      translated.add(node.target(), Decomposition());
+    } else if (const Decomposition* known = core_aten_decompositions().find(node.target())) {
+      translated.add(node.target(), *known);
+    }
+    found = found || translated.decomposes(node.target());
+  }
+  return found;
+}
+
+// A program that was traced elsewhere has met no torch patches, and any program may have ops that consist of others.
+// One without an ONNX form is taken apart: by the patch of it, as the trace would have done, by the decomposition into
+// core ATen, or by its own composite kernel. What comes of it may have to be taken apart in its turn.
+void take_apart_untranslated(ExportedProgram& program, int64_t opset, const OnnxConfig& config) {
+  constexpr int kMostRounds = 8;
+  for (int round = 0; round < kMostRounds; ++round) {
+    DecompositionTable table;
+    if (!has_untranslated(*program.graph, opset, table)) {
+      return;
+    }
+    program = retrace(program, table);
+    make_functional()(program, config);
   }
 }
 
@@ -109,10 +150,11 @@ ExportedComponent OnnxExporter::export_traced(TracedModel traced, ExportConfig& 
   component.metadata = std::move(traced.metadata);
   apply_fx_node_fixes("onnx", program);
   make_functional()(program, *onnx_config);
-  component.metadata.out_constants = constant_outputs(program);
-
   OnnxOptions options;
   options.opset = onnx_config->opset_version.value_or(kDefaultOpset);
+  take_apart_untranslated(program, options.opset, *onnx_config);
+  component.metadata.out_constants = constant_outputs(program);
+
   options.axis_names = axis_names(traced.axis_labels);
   options.index_limits = traced.index_limits;
   options.producer_version = std::string(version());

@@ -146,32 +146,44 @@ OnnxValues aten_einsum(Context& context, const OpCall& call) {
   return {context.emit("Einsum", operands, {{"equation", equation}})};
 }
 
-// Rows of a group stand next to each other, up to the group's number in `offs`: a product for each, also for those
-// without rows, one below the other.
-OnnxValues aten_grouped_mm(Context& context, const OpCall& call) {
-  const TensorMeta& rows = call.meta("self");
-  const TensorMeta& matrices = call.meta("mat2");
+// Rows of `input` [S, K] stand next to each other by group, up to the group's number in `offs` [E]: a product with the
+// group's matrix of `weight` [E, K, N] for each, also for those without rows, one below the other. Rows behind the last
+// group are zeros.
+OnnxValue grouped_product(Context& context, const OpCall& call, const char* input, const char* weight) {
+  const TensorMeta& rows = call.meta(input);
+  const TensorMeta& matrices = call.meta(weight);
   const auto groups = matrices.sizes.front().as_int();
   if (rows.dim() != 2 || matrices.dim() != 3 || !groups || *groups < 1) {
     call.refuse("only groups of rows, each with a matrix of its own, are supported");
   }
   const c10::ScalarType dtype = product_dtype(call);
-  const OnnxValue self = call.operand("self", dtype);
-  OnnxValue weight = call.operand("mat2", dtype);
-  const auto* transposed = context.transposed_from(weight);
+  const OnnxValue self = call.operand(input, dtype);
+  OnnxValue stack = call.operand(weight, dtype);
+  const auto* transposed = context.transposed_from(stack);
   const bool is_transposed = transposed != nullptr && transposed->perm == std::vector<int64_t>{0, 2, 1};
-  weight = is_transposed ? transposed->source : weight;
+  stack = is_transposed ? transposed->source : stack;
   const OnnxValue ends = context.cast(call.tensor("offs"), c10::kLong);
   OnnxValue start = context.constant(std::vector<int64_t>{0});
   OnnxValues products;
   for (int64_t group = 0; group < *groups; ++group) {
     const OnnxValue end = context.slice(ends, 0, context.constant(std::vector<int64_t>{group}),
                                         context.constant(std::vector<int64_t>{group + 1}));
-    const OnnxValue matrix = context.emit("Gather", {weight, context.constant(group)}, {{"axis", 0}});
+    const OnnxValue matrix = context.emit("Gather", {stack, context.constant(group)}, {{"axis", 0}});
     products.push_back(context.emit("Gemm", {context.slice(self, 0, start, end), matrix}, {{"transB", is_transposed}}));
     start = end;
   }
-  return {context.emit("Concat", products, {{"axis", 0}})};
+  const OnnxValue rest = context.emit("Sub", {context.size(rows.sizes[0]), start});
+  const OnnxValue shape = context.emit("Concat", {rest, context.size(matrices.sizes[2])}, {{"axis", 0}});
+  products.push_back(context.emit("Expand", {context.constant(0.0, dtype), shape}));
+  return context.emit("Concat", products, {{"axis", 0}});
+}
+
+OnnxValues aten_grouped_mm(Context& context, const OpCall& call) {
+  return {grouped_product(context, call, "self", "mat2")};
+}
+
+OnnxValues transformers_grouped_mm_fallback(Context& context, const OpCall& call) {
+  return {grouped_product(context, call, "input", "weight")};
 }
 
 constexpr OnnxTranslationEntry kEntries[] = {
@@ -190,6 +202,7 @@ constexpr OnnxTranslationEntry kEntries[] = {
     {"aten.linalg_matmul", 18, aten_matmul},
     // Experts.
     {"aten._grouped_mm", 18, aten_grouped_mm},
+    {"transformers.grouped_mm_fallback", 18, transformers_grouped_mm_fallback},
 };
 
 }  // namespace
