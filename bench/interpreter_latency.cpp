@@ -3,10 +3,10 @@
 // usage: bench_interpreter CHECKPOINT RUNS BATCH,SEQUENCE…
 //
 // Prints JSON: for each shape the medians in milliseconds and the largest difference between the outputs.
+#include "exporters/dynamo/trace_model.h"
+#include "exporters/framework/pretrained_source.h"
 #include "exporters/interpreter/interpreter.h"
-#include "exporters/models/pretrained.h"
 #include "exporters/support/error.h"
-#include "exporters/trace/trace.h"
 
 #include <ATen/TensorOperators.h>
 #include <fmt/format.h>
@@ -22,23 +22,11 @@ namespace {
 
 constexpr int kWarmUp = 5;
 
-std::shared_ptr<const ExportedProgram> traced(const models::PreTrainedModel& model) {
-  TraceRequest request;
-  request.module_class = "Model";
-  for (const models::StateEntry& entry : model.state()) {
-    request.state.push_back({entry.name, entry.tensor, entry.is_buffer, entry.persistent, entry.source});
-  }
-  for (const auto& [name, value] : model.sample_inputs({2, 8})) {
-    request.inputs.emplace_back(name, value);
-  }
-  request.forward = [&](const NamedInputs& inputs) {
-    models::ForwardArgs args;
-    for (const auto& [name, value] : inputs) {
-      args.set(name, value);
-    }
-    return model.forward(args);
-  };
-  return std::make_shared<const ExportedProgram>(trace(request));
+std::shared_ptr<const ExportedProgram> traced(const std::shared_ptr<const models::PreTrainedModel>& model) {
+  const models::ForwardArgs sample = model->sample_inputs({2, 8});
+  DynamoConfig config;
+  config.dynamic = true;
+  return trace_model(export_source(model), {sample.begin(), sample.end()}, config).program;
 }
 
 /// One call: by the clock, and the processor time of all threads of this process, which other processes don't change.
@@ -106,8 +94,8 @@ void measure(const models::PreTrainedModel& model, const Interpreter& interprete
 
 int run(int count, char** arguments) {
   ensure(count >= 4, "usage: bench_interpreter CHECKPOINT RUNS BATCH,SEQUENCE…");
-  const auto model = models::load(arguments[1]);
-  const Interpreter interpreter(traced(*model));
+  const std::shared_ptr<const models::PreTrainedModel> model = models::load(arguments[1]);
+  const Interpreter interpreter(traced(model));
   for (int i = 3; i < count; ++i) {
     long batch = 0;
     long sequence = 0;

@@ -1,4 +1,6 @@
 // Whole models, decomposed and run.
+#include "exporters/dynamo/trace_model.h"
+#include "exporters/framework/pretrained_source.h"
 #include "exporters/interpreter/interpreter.h"
 #include "exporters/models/registry.h"
 #include "exporters/support/error.h"
@@ -31,23 +33,11 @@ double largest_difference(const std::vector<PyTree::Leaf>& a, const std::vector<
   return largest;
 }
 
-std::shared_ptr<ExportedProgram> traced(const models::PreTrainedModel& model) {
-  TraceRequest request;
-  request.module_class = "Model";
-  for (const models::StateEntry& entry : model.state()) {
-    request.state.push_back({entry.name, entry.tensor, entry.is_buffer, entry.persistent, entry.source});
-  }
-  for (const auto& [name, value] : model.sample_inputs({2, 8})) {
-    request.inputs.emplace_back(name, value);
-  }
-  request.forward = [&](const NamedInputs& inputs) {
-    models::ForwardArgs args;
-    for (const auto& [name, value] : inputs) {
-      args.set(name, value);
-    }
-    return model.forward(args);
-  };
-  return std::make_shared<ExportedProgram>(trace(request));
+std::shared_ptr<ExportedProgram> traced(const std::shared_ptr<const models::PreTrainedModel>& model) {
+  const models::ForwardArgs sample = model->sample_inputs({2, 8});
+  DynamoConfig config;
+  config.dynamic = true;
+  return trace_model(export_source(model), {sample.begin(), sample.end()}, config).program;
 }
 
 TEST(DecomposedModels, EveryBertHeadIsCoreAtenWithTheSameValues) {
@@ -57,8 +47,9 @@ TEST(DecomposedModels, EveryBertHeadIsCoreAtenWithTheSameValues) {
       continue;
     }
     SCOPED_TRACE(entry.architecture);
-    const auto model = models::load(cases / (std::string(entry.architecture) + "_gelu_0"));
-    const auto whole = traced(*model);
+    const std::shared_ptr<const models::PreTrainedModel> model =
+        models::load(cases / (std::string(entry.architecture) + "_gelu_0"));
+    const auto whole = traced(model);
     const auto core = std::make_shared<ExportedProgram>(run_decompositions(*whole));
     EXPECT_THAT(outside_core(*core->graph), ::testing::IsEmpty());
     EXPECT_EQ(core->range_constraints, whole->range_constraints);
