@@ -2,11 +2,14 @@
 
 usage: reference.py export FORMAT CHECKPOINT FOLDER
        reference.py run FOLDER name=value…
+       reference.py export_for_generation FORMAT CHECKPOINT FOLDER
+       reference.py generate FOLDER IDS TOKENS
 """
 
 import json
 import os
 import sys
+import time
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 
@@ -28,11 +31,39 @@ def sample(config):
     return inputs
 
 
+def load(checkpoint):
+    config = transformers.AutoConfig.from_pretrained(checkpoint)
+    return getattr(transformers, config.architectures[0]).from_pretrained(checkpoint).eval()
+
+
 def export(name, checkpoint, folder):
     exporter, config = (getattr(exporters, part) for part in BACKENDS[name])
-    model_config = transformers.AutoConfig.from_pretrained(checkpoint)
-    model = getattr(transformers, model_config.architectures[0]).from_pretrained(checkpoint).eval()
-    exporter().export(model, sample(model_config), config(dynamic=True)).save_pretrained(folder)
+    model = load(checkpoint)
+    exporter().export(model, sample(model.config), config(dynamic=True)).save_pretrained(folder)
+
+
+def export_for_generation(name, checkpoint, folder):
+    exporter, config = (getattr(exporters, part) for part in BACKENDS[name])
+    model = load(checkpoint)
+    inputs = sample(model.config)
+    inputs["attention_mask"][0, 0] = 0  # an all-ones mask would be no input
+    exporter().export_for_generation(model, inputs, config(dynamic=True)).save_pretrained(folder)
+
+
+def generate(folder, ids, tokens):
+    exported = exporters.ExportedModel.from_pretrained(folder, trust_remote_code=True)
+    sequences, begin, cache = torch.tensor(json.loads(ids)), 0, transformers.DynamicCache(config=exported.config)
+    length = sequences.shape[1]
+    start = time.perf_counter()
+    while sequences.shape[1] < length + int(tokens):
+        runner = exported.runners["decode" if begin else "prefill"]
+        positions = torch.arange(begin, sequences.shape[1])[None]
+        output = runner(input_ids=sequences[:, begin:], attention_mask=torch.ones_like(sequences), position_ids=positions,
+                        cache=cache)
+        begin, cache = sequences.shape[1], output.cache
+        sequences = torch.cat([sequences, output.logits[:, -1].argmax(-1, keepdim=True)], -1)
+    seconds = time.perf_counter() - start
+    print(json.dumps({"sequences": sequences.tolist(), "new_tokens": int(tokens), "seconds": seconds}))
 
 
 def run(folder, *words):
@@ -42,4 +73,5 @@ def run(folder, *words):
 
 
 if __name__ == "__main__":
-    {"export": export, "run": run}[sys.argv[1]](*sys.argv[2:])
+    commands = {"export": export, "run": run, "export_for_generation": export_for_generation, "generate": generate}
+    commands[sys.argv[1]](*sys.argv[2:])

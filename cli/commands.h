@@ -7,6 +7,7 @@ namespace hfx {
 
 void add_export_command(CLI::App& app);
 void add_run_command(CLI::App& app);
+void add_generate_command(CLI::App& app);
 void add_inspect_command(CLI::App& app);
 void add_models_command(CLI::App& app);
 void add_stages_command(CLI::App& app);

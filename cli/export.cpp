@@ -1,5 +1,6 @@
 #include "cli/commands.h"
 #include "cli/effects.h"
+#include "cli/settings.h"
 #include "cli/table.h"
 
 #include "exporters/framework/dynamic_shapes.h"
@@ -35,6 +36,8 @@ struct Options {
   std::string dtype;
   bool is_static = false;
   bool evaluation = false;
+  bool generation = false;
+  bool merged = false;
   bool json = false;
   bool explain = false;
   std::optional<std::string> batch;
@@ -77,14 +80,12 @@ ExportRequest request(const Options& options) {
   }
   result.sample_inputs = exporters::read_tensors(options.sample);
   result.flags = exporters::read_flags(options.forward);
+  result.settings = settings_of(options.set);
   if (!options.max_dims.empty()) {
     result.settings.emplace_back("max_dims", max_dims_json(options.max_dims));
   }
-  for (const std::string& word : options.set) {
-    const size_t equals = word.find('=');
-    exporters::ensure(equals != std::string::npos && equals > 0, "'{}' sets nothing: write --set field=value", word);
-    result.settings.emplace_back(word.substr(0, equals), word.substr(equals + 1));
-  }
+  result.generation = options.generation;
+  result.merged = options.merged;
   return result;
 }
 
@@ -127,24 +128,23 @@ void print(const exporters::ExportedModel& model, const fs::path& folder, double
     std::cout << document.dump(2) << "\n";
     return;
   }
-  std::vector<std::vector<std::string>> values;
-  std::vector<std::string> conditions;
   for (const auto& [name, component] : model.components()) {
     const auto description = exporter.describe_program(*component.program);
-    conditions.insert(conditions.end(), description.conditions.begin(), description.conditions.end());
+    std::vector<std::vector<std::string>> values;
     for (const auto& input : description.inputs) {
       values.push_back({"input", input.name, input.dtype, shape_text(input.dims)});
     }
     for (const auto& output : description.outputs) {
       values.push_back({"output", output.name, output.dtype, shape_text(output.dims)});
     }
+    const std::string title = model.components().size() > 1 ? name : "";
+    std::cout << table({title, "name", "dtype", "shape"}, values) << conditions_text(description.conditions) << "\n";
   }
   std::vector<std::vector<std::string>> sizes;
   for (const FileSize& file : files) {
     sizes.push_back({file.name, exporters::short_bytes_text(file.bytes)});
   }
-  std::cout << table({"", "name", "dtype", "shape"}, values) << conditions_text(conditions) << "\n"
-            << table({"file", "size"}, sizes);
+  std::cout << table({"file", "size"}, sizes);
   for (const auto& [name, component] : model.components()) {
     if (explain) {
       std::cout << "\n" << name << ": " << effects_text(component.effects);
@@ -191,7 +191,13 @@ void add_export_command(CLI::App& app) {
                       "Sample inputs: .safetensors, .npz, or name=value; default: made from the config");
   command->add_option("--forward", options->forward,
                       "Forward argument that is no tensor, for example output_hidden_states=true");
-  command->add_option("--set", options->set, "Field of the export config, for example opset_version=20");
+  command->add_option("--set", options->set,
+                      "Field of the export config, for example opset_version=20; with --generation also of the "
+                      "generation config, for example cache_implementation=static max_cache_len=256");
+  command->add_flag("--generation", options->generation,
+                    "Export what hfx generate needs: prefill and decode with a cache, sharing their weights");
+  command->add_flag("--merged", options->merged,
+                    "With --generation: one component, decode, that also takes a whole prompt with an empty cache");
   command->add_flag("--eval", options->evaluation,
                     "Switch a .pt2 that was traced in training mode to evaluation, instead of refusing it");
   command->add_flag("--explain", options->explain, "Show which patches and fixes took effect, how often and where");

@@ -79,6 +79,7 @@ int main(int argc, char** argv) {
   app.get_formatter()->column_width(34);
   hfx::add_export_command(app);
   hfx::add_run_command(app);
+  hfx::add_generate_command(app);
   hfx::add_inspect_command(app);
   hfx::add_models_command(app);
   hfx::add_stages_command(app);

@@ -1,5 +1,6 @@
 #include "exporters/framework/export_target.h"
 
+#include "exporters/framework/generation_export.h"
 #include "exporters/framework/prepare_export.h"
 #include "exporters/framework/pretrained_source.h"
 #include "exporters/framework/registry.h"
@@ -81,38 +82,101 @@ std::unique_ptr<ExportConfig> config_of(const HfExporter& exporter, const Export
     dynamo->dynamic = dynamic;
   }
   for (const auto& [field, value] : request.settings) {
-    config->set(field, value);
+    if (!request.generation || !is_generation_field(field)) {
+      config->set(field, value);
+    }
   }
   return config;
 }
 
+void add_axes(ExportConfig& config, const AxisLabels& labels, const std::map<std::string, Range>& wanted) {
+  auto* dynamo = dynamic_cast<DynamoConfig*>(&config);
+  if (dynamo == nullptr || wanted.empty()) {
+    return;
+  }
+  for (auto& [input, axes] : named_axes(labels, wanted)) {
+    for (auto& [axis, dim] : axes) {
+      dynamo->dynamic_shapes[input].emplace(axis, dim);
+    }
+  }
+}
+
 // ── From a checkpoint ──
 
-ExportedModel export_checkpoint(const HfExporter& exporter, const ExportRequest& request) {
-  const std::unique_ptr<ExportConfig> config = config_of(exporter, request, request.dynamic);
+std::shared_ptr<const models::PreTrainedModel> load(const ExportRequest& request) {
   models::LoadOptions options;
   options.task = request.task;
   options.dtype = request.dtype;
-  const std::shared_ptr<const models::PreTrainedModel> model = models::load_for_export(request.source, options);
+  return models::load_for_export(request.source, options);
+}
+
+models::ForwardArgs flags_of(const ExportRequest& request) {
   models::ForwardArgs flags;
   for (const auto& [name, value] : request.flags) {
     flags.set(name, value);
   }
+  return flags;
+}
+
+ExportedModel export_checkpoint(const HfExporter& exporter, const ExportRequest& request) {
+  const std::unique_ptr<ExportConfig> config = config_of(exporter, request, request.dynamic);
+  const std::shared_ptr<const models::PreTrainedModel> model = load(request);
   NamedInputs inputs = with_caches(*model, request.sample_inputs);
   if (inputs.empty()) {
     for (const auto& [name, value] : model->sample_inputs(sample_size(request.axes))) {
       inputs.emplace_back(name, value);
     }
   }
-  const ExportSource source = export_source(model, std::move(flags), has_cache(inputs));
-  if (auto* dynamo = dynamic_cast<DynamoConfig*>(config.get()); dynamo != nullptr && !request.axes.empty()) {
-    for (auto& [input, axes] : named_axes(labels_of(source, inputs), request.axes)) {
-      for (auto& [axis, dim] : axes) {
-        dynamo->dynamic_shapes[input].emplace(axis, dim);
-      }
+  const ExportSource source = export_source(model, flags_of(request), has_cache(inputs));
+  add_axes(*config, labels_of(source, inputs), request.axes);
+  return exporter.export_model(source, inputs, *config);
+}
+
+// ── For generation ──
+
+GenerationSettings generation_settings(const ExportRequest& request) {
+  GenerationSettings settings;
+  for (const auto& [field, value] : request.settings) {
+    if (is_generation_field(field)) {
+      settings.emplace_back(field, value);
     }
   }
-  return exporter.export_model(source, inputs, *config);
+  return settings;
+}
+
+NamedInputs generation_sample(const models::PreTrainedModel& model, const ExportRequest& request) {
+  NamedInputs inputs = request.sample_inputs;
+  if (inputs.empty()) {
+    for (const auto& [name, value] : model.sample_inputs(sample_size(request.axes))) {
+      inputs.emplace_back(name, value);
+    }
+  }
+  return inputs;
+}
+
+// A range of the sequence is one of the prompt, and after it of the tokens in the cache.
+std::map<std::string, Range> axes_of(const GenerationComponent& part, std::map<std::string, Range> axes) {
+  if (const auto sequence = axes.find("sequence"); part.with_cache && sequence != axes.end()) {
+    axes["past"] = sequence->second;
+    axes.erase(sequence);
+  }
+  return axes;
+}
+
+ExportedModel export_generation(const HfExporter& exporter, const ExportRequest& request) {
+  const std::shared_ptr<const models::PreTrainedModel> model = load(request);
+  const GenerationConfig generation = load_generation_config(request.source, generation_settings(request));
+  std::vector<ComponentExport> components;
+  std::vector<std::unique_ptr<ExportConfig>> configs;
+  for (const GenerationComponent& part :
+       decompose_for_generation(model, generation_sample(*model, request), generation,
+                                {.dynamic = request.dynamic, .merged = request.merged})) {
+    configs.push_back(config_of(exporter, request, request.dynamic));
+    ComponentExport& component = components.emplace_back();
+    component = {part.name, export_source(part, flags_of(request)), part.inputs, configs.back().get()};
+    add_axes(*component.config, labels_of(component.source, part.inputs), axes_of(part, request.axes));
+  }
+  return exporter.export_components(components, model->config().json().dump(), generation.json);
 }
 
 // ── From a traced program ──
@@ -125,6 +189,7 @@ void refuse_trace_settings(const ExportRequest& request) {
       {!request.axes.empty(), "ranges of sizes"},
       {!request.sample_inputs.empty(), "sample inputs"},
       {!request.flags.empty(), "forward arguments"},
+      {request.generation || request.merged, "an export for generation"},
   };
   for (const auto& [is_given, what] : given) {
     if (is_given) {
@@ -182,8 +247,9 @@ ExportedModel export_folder(const HfExporter& exporter, const ExportRequest& req
 ExportedModel export_target(const ExportRequest& request) {
   const HfExporter& exporter = exporter_for(request.format);
   const TargetKind kind = target_kind(request.source);
+  ensure(request.generation || !request.merged, "only an export for generation has components to merge");
   if (kind == TargetKind::kCheckpoint) {
-    return export_checkpoint(exporter, request);
+    return request.generation ? export_generation(exporter, request) : export_checkpoint(exporter, request);
   }
   refuse_trace_settings(request);
   return kind == TargetKind::kProgramFile ? export_program_file(exporter, request) : export_folder(exporter, request);

@@ -19,7 +19,8 @@ struct ExportRequest {
   /// "dynamo".
   std::filesystem::path source;
   std::string format = "onnx";
-  std::vector<std::pair<std::string, std::string>> settings;  ///< fields of the export config, as text
+  /// Fields of the export config, as text; for generation also of the generation config.
+  std::vector<std::pair<std::string, std::string>> settings;
   /// A program that was traced in training mode becomes what it is in evaluation, instead of being refused.
   bool evaluation = false;
 
@@ -29,7 +30,10 @@ struct ExportRequest {
   bool dynamic = true;
   /// Axis name ("batch", "sequence") → range: those axes become one named Dim. Throws Error for a name no input has.
   std::map<std::string, Range> axes;
-  NamedInputs sample_inputs;                          ///< empty: made from the config and the task
+  NamedInputs sample_inputs;  ///< empty: made from the config and the task
+  /// The components that generation needs instead of one forward; sample_inputs are then what generate takes.
+  bool generation = false;
+  bool merged = false;                                ///< see DecomposeOptions
   std::vector<std::pair<std::string, PyTree>> flags;  ///< forward arguments that are no tensors
 };
 

@@ -73,6 +73,55 @@ std::set<fs::path> files_of_earlier_export(const fs::path& folder) {
   return files;
 }
 
+// "cache.layers.3.keys" → "cache.layers.*.keys"
+std::string any_layer(const std::string& path) {
+  std::string pattern;
+  for (size_t begin = 0; begin <= path.size();) {
+    const size_t end = std::min(path.find('.', begin), path.size());
+    const std::string part = path.substr(begin, end - begin);
+    const bool is_index = !part.empty() && part.find_first_not_of("0123456789") == std::string::npos;
+    pattern += (begin == 0 ? "" : ".") + (is_index ? "*" : part);
+    begin = end + 1;
+  }
+  return pattern;
+}
+
+/// Heads and their dimensions are the model's in every cache: for one export they are static from the start, instead of
+/// found to be so, layer by layer.
+class StaticHeads {
+ public:
+  StaticHeads(ExportConfig& config, const NamedInputs& inputs) : config_(dynamic_cast<DynamoConfig*>(&config)) {
+    if (config_ == nullptr || !config_->dynamic) {
+      return;
+    }
+    before_ = config_->dynamic_shapes;
+    for (const auto& [name, value] : inputs) {
+      for (const auto& [path, tensor] : value.tensors()) {
+        if (name == "cache" && tensor.dim() == kStatesRank) {
+          const auto [slot, is_new] = config_->dynamic_shapes.try_emplace(any_layer(name + "." + path));
+          if (is_new || !slot->second.empty()) {  // without axes: all of them are static
+            slot->second.emplace(1, Dim::Static());
+            slot->second.emplace(3, Dim::Static());
+          }
+        }
+      }
+    }
+  }
+  ~StaticHeads() {
+    if (config_ != nullptr && config_->dynamic) {
+      config_->dynamic_shapes = std::move(before_);
+    }
+  }
+  StaticHeads(const StaticHeads&) = delete;
+  StaticHeads& operator=(const StaticHeads&) = delete;
+
+ private:
+  static constexpr int64_t kStatesRank = 4;  // [batch, heads, length, head_dim]
+
+  DynamoConfig* config_;
+  DynamicShapes before_;
+};
+
 const ExportMetadata& first_metadata(const ExportedModel::Components& components) {
   ensure(!components.empty(), "this export has no components");
   return components.front().second.metadata;
@@ -156,12 +205,14 @@ void ExportedModel::save_pretrained(const fs::path& folder) const {
   options.keep = [files = files_of_earlier_export(folder)](const fs::path& file) { return !files.contains(file); };
   AtomicFolder target(folder, std::move(options));
   ordered_json components = ordered_json::object();
+  std::vector<std::pair<std::string, const BackendProgram*>> programs;
   for (const auto& [name, component] : components_) {
     check_component_name(name);
     const std::string file = name + exporter.program_suffix();
-    exporter.save_program(*component.program, target.path() / file);
+    programs.emplace_back(file, component.program.get());
     components[name] = {{"file", file}, {"metadata", component.metadata.to_json()}};
   }
+  exporter.save_programs(programs, target.path());
   const ordered_json document = {
       {"schema_version", kSchemaVersion}, {"export_format", export_format_}, {"components", std::move(components)}};
   write_file(target.path() / "export.json", document.dump(2, ' ', /*ensure_ascii=*/true) + "\n");
@@ -195,11 +246,19 @@ PyTree ExportedModel::operator()(const NamedInputs& inputs) const {
   return run(size_t{0}, inputs);
 }
 
-PyTree ExportedModel::run(std::string_view name, const NamedInputs& inputs) const {
+size_t ExportedModel::index_of(std::string_view name) const {
   const ExportedComponent& wanted = component(name);
   const auto it =
       std::find_if(components_.begin(), components_.end(), [&](const auto& each) { return &each.second == &wanted; });
-  return run(static_cast<size_t>(it - components_.begin()), inputs);
+  return static_cast<size_t>(it - components_.begin());
+}
+
+PyTree ExportedModel::run(std::string_view name, const NamedInputs& inputs) const {
+  return run(index_of(name), inputs);
+}
+
+PyTree ExportedModel::run_in_place(std::string_view name, NamedInputs inputs) const {
+  return runner(index_of(name)).run_in_place(std::move(inputs));
 }
 
 PyTree ExportedModel::run(size_t index, const NamedInputs& inputs) const {
@@ -213,6 +272,13 @@ ModelRunner& ExportedModel::runner(size_t index) const {
     slot = make_runner(export_format_, components_[index].second);
   }
   return *slot;
+}
+
+void HfExporter::save_programs(const std::vector<std::pair<std::string, const BackendProgram*>>& programs,
+                               const fs::path& folder) const {
+  for (const auto& [file, program] : programs) {
+    save_program(*program, folder / file);
+  }
 }
 
 ExportedComponent HfExporter::open_program(const fs::path& file) const {
@@ -259,6 +325,21 @@ ExportedModel HfExporter::export_model(const ExportSource& model, const NamedInp
   ExportedModel::Components components;
   components.emplace_back("model", export_component(model, sample_inputs, config));
   return ExportedModel(export_format(), std::move(components), model.config_json);
+}
+
+ExportedModel HfExporter::export_components(const std::vector<ComponentExport>& exports, const std::string& config_json,
+                                            const std::string& generation_config_json) const {
+  ExportedModel::Components components;
+  for (const ComponentExport& each : exports) {
+    try {
+      each.config->validate();
+      const StaticHeads heads(*each.config, each.sample_inputs);
+      components.emplace_back(each.name, export_component(each.source, each.sample_inputs, *each.config));
+    } catch (const Error& error) {
+      throw error.with_context("component '" + each.name + "'");
+    }
+  }
+  return ExportedModel(export_format(), std::move(components), config_json, generation_config_json);
 }
 
 ExportedModel HfExporter::export_model(TracedModel traced, ExportConfig& config) const {

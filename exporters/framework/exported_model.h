@@ -1,6 +1,7 @@
 #pragma once
 
 #include "exporters/framework/exporter.h"
+#include "exporters/generation/generator.h"
 #include "exporters/models/config.h"
 
 #include <filesystem>
@@ -48,8 +49,19 @@ class ExportedModel {
   /// take, with those that it takes, and when the format has no runner.
   PyTree operator()(const NamedInputs& inputs) const;
   PyTree run(std::string_view component, const NamedInputs& inputs) const;
+  /// ModelRunner::run_in_place of a component, which has to take all of the inputs.
+  PyTree run_in_place(std::string_view component, NamedInputs inputs) const;
+
+  /// Generation by the components "prefill" and "decode", or by "decode" alone, and "encoder" where the model has one:
+  /// those of export_for_generation here and in the reference. `settings` go over generation_config.json. Throws Error
+  /// for settings as read_generation_config says, and when a component is missing.
+  Generator generator(const GenerationSettings& settings = {}) const;
+  /// generator(settings).generate(inputs, on_tokens)
+  at::Tensor generate(const NamedInputs& inputs, const GenerationSettings& settings = {},
+                      const TokenCallback& on_tokens = {}) const;
 
  private:
+  size_t index_of(std::string_view component) const;
   PyTree run(size_t index, const NamedInputs& inputs) const;
   ModelRunner& runner(size_t index) const;
 

@@ -65,6 +65,9 @@ class ModelRunner {
  public:
   virtual ~ModelRunner() = default;
   virtual PyTree run(const NamedInputs& inputs) = 0;
+  /// As run, for a loop that has no more use for the cache it passes: where the format writes a cache in place, that of
+  /// the result lies in the same memory.
+  virtual PyTree run_in_place(NamedInputs inputs) { return run(inputs); }
 };
 
 /// A component of an export: its program and what export.json says of it.
@@ -99,6 +102,15 @@ struct TracedModel {
 };
 
 class ExportedModel;
+struct GenerationExport;
+
+/// One program on its way into an export of several.
+struct ComponentExport {
+  std::string name;  ///< "prefill"
+  ExportSource source;
+  NamedInputs sample_inputs;
+  ExportConfig* config = nullptr;
+};
 
 /// A backend: exports a model into programs of one format. Derive, and register with register_backend.
 class HfExporter {
@@ -113,6 +125,10 @@ class HfExporter {
   virtual std::string patch_backend(const ExportConfig&) const { return export_format(); }
   /// Writes the program and its side files. `file` lies in a folder that is being built.
   virtual void save_program(const BackendProgram& program, const std::filesystem::path& file) const = 0;
+  /// Writes the programs of one export, by file name, into a folder that is being built. By default one after the
+  /// other; a format may keep once what they have in common.
+  virtual void save_programs(const std::vector<std::pair<std::string, const BackendProgram*>>& programs,
+                             const std::filesystem::path& folder) const;
   virtual std::shared_ptr<BackendProgram> load_program(const std::filesystem::path& file) const = 0;
   /// The files that make up a program saved as `file`, the file itself first.
   virtual std::vector<std::string> program_files(const std::string& file) const { return {file}; }
@@ -134,6 +150,11 @@ class HfExporter {
   /// One forward as the single component "model".
   ExportedModel export_model(const ExportSource& model, const NamedInputs& sample_inputs, ExportConfig& config) const;
   ExportedModel export_model(TracedModel traced, ExportConfig& config) const;
+  /// Several components, with the model's configs as JSON texts. An Error of one names it.
+  ExportedModel export_components(const std::vector<ComponentExport>& components, const std::string& config_json,
+                                  const std::string& generation_config_json) const;
+  /// Every program that generation by a model needs (framework/generation_export.h).
+  ExportedModel export_for_generation(const GenerationExport& request) const;
 
  protected:
   // What a backend gives: called by export_component, which puts the patches in force.

@@ -2,6 +2,7 @@
 
 #include "exporters/framework/call_inputs.h"
 #include "exporters/framework/prepare_export.h"
+#include "exporters/generation/empty_cache.h"
 #include "exporters/support/error.h"
 #include "exporters/support/near.h"
 
@@ -13,14 +14,6 @@
 
 namespace exporters {
 namespace {
-
-std::vector<TracedState> traced_state(const models::PreTrainedModel& model) {
-  std::vector<TracedState> result;
-  for (const models::StateEntry& entry : model.state()) {
-    result.push_back({entry.name, entry.tensor, entry.is_buffer, entry.persistent, entry.source});
-  }
-  return result;
-}
 
 AxisLabels axis_labels(const models::PreTrainedModel& model, bool with_cache) {
   AxisLabels result;

@@ -76,4 +76,21 @@ Runnable open_target(const fs::path& target, const TargetOptions& options) {
   return [model, name = options.component](const NamedInputs& inputs) { return model->run(name, inputs); };
 }
 
+Generator open_generator(const fs::path& target, const GenerationSettings& settings, const std::string& task) {
+  switch (target_kind(target)) {
+    case TargetKind::kCheckpoint: {
+      const GenerationConfig config = load_generation_config(target, settings);
+      models::LoadOptions load;
+      load.task = task;
+      return {eager_stages(models::load(target, load), config), config};
+    }
+    case TargetKind::kExportFolder:
+      refuse_checkpoint_options(target, {.task = task});
+      return ExportedModel::from_pretrained(target).generator(settings);
+    default:
+      throw Error(target.string() + " is one program, and generation needs several", {},
+                  "Give the export folder that hfx export --generation wrote, or a checkpoint.");
+  }
+}
+
 }  // namespace exporters

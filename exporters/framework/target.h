@@ -1,5 +1,6 @@
 #pragma once
 
+#include "exporters/generation/generator.h"
 #include "exporters/graph/pytree.h"
 #include "exporters/trace/trace.h"
 
@@ -21,12 +22,17 @@ TargetKind target_kind(const std::filesystem::path& target);
 using Runnable = std::function<PyTree(const NamedInputs&)>;
 
 struct TargetOptions {
-  std::string task;                                   ///< checkpoints
-  std::vector<std::pair<std::string, PyTree>> flags;  ///< checkpoints: forward arguments that are no tensors
-  std::string component;                              ///< export folders with several components
+  std::string task = {};                                   ///< checkpoints
+  std::vector<std::pair<std::string, PyTree>> flags = {};  ///< checkpoints: forward arguments that are no tensors
+  std::string component = {};                              ///< export folders with several components
 };
 
 /// Throws Error, also for options that the kind of target does not take.
 Runnable open_target(const std::filesystem::path& target, const TargetOptions& options = {});
+
+/// Generation by a checkpoint, whose model runs eagerly, or by an export folder, with `settings` over its generation
+/// config. `task`: checkpoints only. Throws Error as open_target does, and for targets that cannot generate.
+Generator open_generator(const std::filesystem::path& target, const GenerationSettings& settings = {},
+                         const std::string& task = {});
 
 }  // namespace exporters

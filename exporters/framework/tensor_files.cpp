@@ -7,9 +7,13 @@
 #include "exporters/weights/safetensors.h"
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <map>
+#include <sstream>
 
 namespace exporters {
 namespace {
@@ -123,6 +127,42 @@ NamedInputs read_tensors(const std::vector<std::string>& words) {
     }
   }
   return std::move(inputs).values();
+}
+
+NamedInputs read_prompts(const std::string& text, int64_t padding) {
+  std::string list = text;
+  if (list.find('[') == std::string::npos) {
+    std::replace(list.begin(), list.end(), ',', ' ');
+    std::istringstream words(list);
+    list = "[";
+    for (std::string word; words >> word;) {
+      list += (list.size() > 1 ? "," : "") + word;
+    }
+    list += "]";
+  }
+  const json value = json::parse(list, nullptr, /*allow_exceptions=*/false);
+  if (value.is_discarded() || value.empty()) {
+    throw Error("'" + text + "' are no token ids", {}, "Write \"1, 2, 3\", or a list for each row: \"[[1, 2], [3]]\".");
+  }
+  const json rows = value.front().is_array() ? value : json::array({value});
+  size_t length = 0;
+  for (const json& row : rows) {
+    ensure(row.is_array() && !row.empty(), "each prompt is a list of token ids, not {}", row.dump());
+    length = std::max(length, row.size());
+  }
+  const auto batch = static_cast<int64_t>(rows.size());
+  at::Tensor ids = at::full({batch, static_cast<int64_t>(length)}, padding, at::kLong);
+  at::Tensor mask = at::zeros(ids.sizes(), at::kLong);
+  for (size_t row = 0; row < rows.size(); ++row) {
+    size_t at = (row + 1) * length - rows[row].size();
+    for (const json& id : rows[row]) {
+      ensure(id.is_number_integer(), "{} is no token id: they are whole numbers", id.dump());
+      ids.mutable_data_ptr<int64_t>()[at] = id.get<int64_t>();
+      mask.mutable_data_ptr<int64_t>()[at] = 1;
+      ++at;
+    }
+  }
+  return {{"input_ids", ids}, {"attention_mask", mask}};
 }
 
 std::vector<std::pair<std::string, PyTree>> read_flags(const std::vector<std::string>& words) {

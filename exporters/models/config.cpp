@@ -152,8 +152,9 @@ void ModelConfig::check(std::span<const FieldRule> family_rules) const {
     for (const FieldRule& rule : rules) {
       const auto field = root().find(rule.name);
       if (field && !is_accepted(rule, field->value())) {
-        throw Error(fmt::format("config field \"{}\" is {}: {} not supported for model type {}", rule.name,
-                                quote(text_of(field->value())), rule.reason, quote(model_type_)),
+        const std::string whose = model_type_.empty() ? "" : " for model type " + quote(model_type_);
+        throw Error(fmt::format("config field \"{}\" is {}: {} not supported{}", rule.name,
+                                quote(text_of(field->value())), rule.reason, whose),
                     where_);
       }
     }

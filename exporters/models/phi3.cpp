@@ -1,12 +1,15 @@
 // Phi-3 (Microsoft, 2024): LLaMA with fused projections and LongRoPE.
+#include "exporters/models/phi3.h"
+
 #include "exporters/models/decoder_families.h"
 #include "exporters/models/llama_like.h"
 #include "exporters/support/error.h"
 #include "exporters/support/quote.h"
 
 namespace exporters::models {
+namespace {
 
-std::unique_ptr<DecoderModel> make_phi3(Scope scope, const ModelConfig& config) {
+LlamaLikeSpec phi3_spec(const ModelConfig& config) {
   LlamaLikeDefaults defaults;
   defaults.vocab_size = 32064;
   defaults.hidden_size = 3072;
@@ -30,7 +33,18 @@ std::unique_ptr<DecoderModel> make_phi3(Scope scope, const ModelConfig& config) 
     throw Error(fmt::format("rope type {} is not one of phi3's", quote(type)), config.where(),
                 "They are: default, longrope");
   }
-  return std::make_unique<LlamaLikeModel>(std::move(scope), kPhi3, config, std::move(spec));
+  return spec;
+}
+
+}  // namespace
+
+std::unique_ptr<DecoderModel> make_phi3(Scope scope, const ModelConfig& config) {
+  return std::make_unique<LlamaLikeModel>(std::move(scope), kPhi3, config, phi3_spec(config));
+}
+
+std::optional<int64_t> phi3_cache_boundary(const ModelConfig& config) {
+  const RopeParameters rope = phi3_spec(config).ropes.front().second;
+  return rope.type == "longrope" ? std::optional(rope.original_max_position_embeddings) : std::nullopt;
 }
 
 }  // namespace exporters::models

@@ -2,6 +2,7 @@
 
 #include "exporters/models/decoder_families.h"
 #include "exporters/models/encoder_families.h"
+#include "exporters/models/phi3.h"
 #include "exporters/models/seq2seq_families.h"
 #include "exporters/models/whisper.h"
 #include "exporters/support/error.h"
@@ -204,7 +205,7 @@ constexpr ModelEntry kModels[] = {
     {"qwen3", "Qwen3ForQuestionAnswering", kAnswers, question_answering<kQwen3, make_qwen3>},
 
     {"phi3", "Phi3Model", kFeatures, bare<kPhi3, make_phi3>},
-    {"phi3", "Phi3ForCausalLM", kGeneration, causal_lm<kPhi3, make_phi3>},
+    {"phi3", "Phi3ForCausalLM", kGeneration, causal_lm<kPhi3, make_phi3>, phi3_cache_boundary},
     {"phi3", "Phi3ForSequenceClassification", kTexts, sequence_classifier<kPhi3, make_phi3>},
     {"phi3", "Phi3ForTokenClassification", kTokens, token_classifier<kPhi3, make_phi3>},
 
@@ -384,6 +385,15 @@ const ModelEntry& find(const ModelConfig& config, std::string_view task, std::st
     return pick(entries, &ModelEntry::architecture, config.architectures().front(), "architecture", config);
   }
   return entries.front();
+}
+
+std::optional<int64_t> cache_boundary(const ModelConfig& config) {
+  for (const ModelEntry& entry : kModels) {
+    if (entry.model_type == config.model_type() && entry.cache_boundary != nullptr) {
+      return entry.cache_boundary(config);
+    }
+  }
+  return std::nullopt;
 }
 
 }  // namespace exporters::models

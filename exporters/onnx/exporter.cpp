@@ -164,14 +164,32 @@ ExportedComponent OnnxExporter::export_traced(TracedModel traced, ExportConfig& 
   return component;
 }
 
-void OnnxExporter::save_program(const BackendProgram& program, const fs::path& file) const {
+namespace {
+
+// Ready to be saved: what is stored beside a loaded model is referred to.
+OnnxModel model_to_save(const BackendProgram& program) {
   const OnnxProgram& onnx = as_onnx(program);
   OnnxModel model = *onnx.model();
   if (!onnx.file().empty()) {
     check_external_data(model, onnx.file().parent_path());
     refer_to_external_data(model, onnx.file().parent_path());
   }
-  save_model(std::move(model), file);
+  return model;
+}
+
+}  // namespace
+
+void OnnxExporter::save_program(const BackendProgram& program, const fs::path& file) const {
+  save_model(model_to_save(program), file);
+}
+
+void OnnxExporter::save_programs(const std::vector<std::pair<std::string, const BackendProgram*>>& programs,
+                                 const fs::path& folder) const {
+  std::vector<std::pair<std::string, OnnxModel>> models;
+  for (const auto& [file, program] : programs) {
+    models.emplace_back(file, model_to_save(*program));
+  }
+  save_models(std::move(models), folder);
 }
 
 std::shared_ptr<BackendProgram> OnnxExporter::load_program(const fs::path& file) const {
@@ -221,21 +239,52 @@ ProgramDescription OnnxExporter::describe_program(const BackendProgram& program)
 
 // ── Running ──
 
+namespace {
+
+// Components of an export share their weights.
+bool has_sibling(const fs::path& file) {
+  const fs::path folder = file.parent_path().empty() ? fs::path(".") : file.parent_path();
+  return std::any_of(fs::directory_iterator(folder), fs::directory_iterator(), [&](const fs::directory_entry& entry) {
+    return entry.path().extension() == ".onnx" && entry.path().filename() != file.filename();
+  });
+}
+
+OnnxRunner runner_of(const ExportedComponent& component) {
+  const fs::path& file = as_onnx(*component.program).file();
+  if (file.empty()) {
+    throw Error("this export is not saved yet, and ONNX Runtime reads the weights from its folder", {},
+                "Call save_pretrained, then from_pretrained.");
+  }
+  OnnxRunnerOptions options;
+  options.share_weights = has_sibling(file);
+  return OnnxRunner(file, options);
+}
+
+}  // namespace
+
 OnnxComponentRunner::OnnxComponentRunner(const ExportedComponent& component)
-    : runner_([&]() -> fs::path {
-        const fs::path& file = as_onnx(*component.program).file();
-        if (file.empty()) {
-          throw Error("this export is not saved yet, and ONNX Runtime reads the weights from its folder", {},
-                      "Call save_pretrained, then from_pretrained.");
-        }
-        return file;
-      }()),
+    : runner_(runner_of(component)),
       conditions_(SizeConditions::of(runner_.metadata())),
       index_limits_(index_limits_of(runner_.metadata())),
       out_spec_(component.metadata.out_spec),
       out_constants_(component.metadata.out_constants) {}
 
-PyTree OnnxComponentRunner::run(const NamedInputs& inputs) {
+PyTree OnnxComponentRunner::run(const NamedInputs& inputs) { return result(runner_.run(bind(inputs))); }
+
+PyTree OnnxComponentRunner::run_in_place(NamedInputs inputs) {
+  OnnxRunner::Inputs bound = bind(inputs);
+  inputs.clear();
+  OnnxRunner::Inputs outputs;
+  for (const auto& [input, output] : runner_.in_place()) {
+    const at::Tensor& tensor = bound.at(input);
+    if (tensor.is_cpu() && tensor.is_contiguous() && tensor.numel() > 0) {
+      outputs.emplace(output, tensor);
+    }
+  }
+  return result(runner_.run(bound, outputs));
+}
+
+OnnxRunner::Inputs OnnxComponentRunner::bind(const NamedInputs& inputs) const {
   LeavesByPath given(inputs);
   OnnxRunner::Inputs bound;
   for (const OnnxValueInfo& input : runner_.inputs()) {
@@ -250,8 +299,10 @@ PyTree OnnxComponentRunner::run(const NamedInputs& inputs) {
       check_indices(argument_name(name), input->second, limit);
     }
   }
-  OnnxRunner::Outputs outputs = runner_.run(bound);
+  return bound;
+}
 
+PyTree OnnxComponentRunner::result(const OnnxRunner::Outputs& outputs) const {
   // The last outputs are the leaves of out_spec, but for its constants (export-format: how a runner rebuilds outputs).
   const size_t leaf_count = out_spec_.leaf_count();
   const size_t wanted = leaf_count - out_constants_.size();

@@ -50,6 +50,9 @@ class OnnxExporter : public DynamoExporter {
   std::string program_suffix() const override { return ".onnx"; }
   std::unique_ptr<ExportConfig> make_config() const override { return std::make_unique<OnnxConfig>(); }
   void save_program(const BackendProgram& program, const std::filesystem::path& file) const override;
+  /// Weights that several programs have are written once.
+  void save_programs(const std::vector<std::pair<std::string, const BackendProgram*>>& programs,
+                     const std::filesystem::path& folder) const override;
   std::shared_ptr<BackendProgram> load_program(const std::filesystem::path& file) const override;
   std::vector<std::string> program_files(const std::string& file) const override { return {file, file + ".data"}; }
   ExportedComponent open_program(const std::filesystem::path& file) const override;
@@ -66,8 +69,13 @@ class OnnxComponentRunner : public ModelRunner {
   /// Throws Error when the export was not saved yet: ONNX Runtime reads weights from the folder.
   explicit OnnxComponentRunner(const ExportedComponent& component);
   PyTree run(const NamedInputs& inputs) override;
+  /// Caches of fixed length are written where they are.
+  PyTree run_in_place(NamedInputs inputs) override;
 
  private:
+  OnnxRunner::Inputs bind(const NamedInputs& inputs) const;
+  PyTree result(const OnnxRunner::Outputs& outputs) const;
+
   OnnxRunner runner_;
   SizeConditions conditions_;
   IndexLimits index_limits_;  ///< by the model's input names

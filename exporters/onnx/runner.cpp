@@ -1,6 +1,7 @@
 #include "exporters/onnx/runner.h"
 
 #include "exporters/onnx/emit/reader.h"
+#include "exporters/onnx/shared_weights.h"
 #include "exporters/support/error.h"
 
 #include <ATen/ops/from_blob.h>
@@ -212,18 +213,81 @@ at::Tensor as_tensor(Ort::Value value, const std::string& name) {
 
 }  // namespace
 
+namespace {
+
+using InPlace = std::vector<std::pair<std::string, std::string>>;
+
+// Of values: a shape stays what it is.
+void count_reads(const OnnxGraph& graph, std::map<std::string, int>& reads) {
+  for (const OnnxNode& node : graph.nodes) {
+    for (const std::string& input : node.inputs) {
+      reads[input] += node.op_type == "Shape" ? 0 : 1;
+    }
+    for (const OnnxAttribute& attribute : node.attributes) {
+      if (const auto* nested = std::get_if<std::shared_ptr<OnnxGraph>>(&attribute.data)) {
+        count_reads(**nested, reads);
+      }
+    }
+  }
+  for (const OnnxValueInfo& output : graph.outputs) {
+    ++reads[output.name];
+  }
+}
+
+// These operators of ONNX Runtime copy their first input only when the output lies elsewhere.
+bool writes_in_place(const OnnxNode& node) {
+  return node.domain.empty() &&
+         (node.op_type == "ScatterElements" || node.op_type == "ScatterND" || node.op_type == "TensorScatter");
+}
+
+InPlace pairs_in_place(const OnnxGraph& graph) {
+  const auto has = [](const std::vector<OnnxValueInfo>& infos, const std::string& name) {
+    return std::any_of(infos.begin(), infos.end(), [&](const OnnxValueInfo& info) { return info.name == name; });
+  };
+  std::map<std::string, int> reads;
+  count_reads(graph, reads);
+  InPlace pairs;
+  for (const OnnxNode& node : graph.nodes) {
+    if (writes_in_place(node) && has(graph.inputs, node.inputs.at(0)) && reads[node.inputs[0]] == 1 &&
+        has(graph.outputs, node.outputs.at(0))) {
+      pairs.emplace_back(node.inputs[0], node.outputs[0]);
+    }
+  }
+  return pairs;
+}
+
+}  // namespace
+
 struct OnnxRunner::Impl {
   std::vector<OnnxValueInfo> inputs;
   std::vector<OnnxValueInfo> outputs;
   OnnxMetadata metadata;
+  InPlace in_place;
   bool equal_names_equal_sizes = false;
+  std::shared_ptr<SharedWeights> weights;  // null: the session's own
+  std::vector<Ort::Value> lent;
   mutable Ort::Session session{nullptr};
+
+  void open(const OnnxModel& model, const std::filesystem::path& path, const OnnxRunnerOptions& options);
 
   void describe_session();
   void check_names(const Inputs& given) const;
   std::vector<at::Tensor> checked_inputs(const Inputs& given) const;
   void check_output(const OnnxValueInfo& info, const at::Tensor& tensor) const;
 };
+
+void OnnxRunner::Impl::open(const OnnxModel& model, const std::filesystem::path& path,
+                            const OnnxRunnerOptions& options) {
+  Ort::SessionOptions session_settings = session_options(options);
+  if (options.share_weights && options.providers.empty()) {
+    environment();
+    weights = SharedWeights::of(path.parent_path().empty() ? "." : path.parent_path());
+    lent = weights->lend(model, session_settings);
+    session = Ort::Session(environment(), path.c_str(), session_settings, weights->packed());
+  } else {
+    session = Ort::Session(environment(), path.c_str(), session_settings);
+  }
+}
 
 void OnnxRunner::Impl::describe_session() {
   Ort::AllocatorWithDefaultOptions allocator;
@@ -275,10 +339,11 @@ OnnxRunner::OnnxRunner(const std::filesystem::path& path, const OnnxRunnerOption
     : impl_(std::make_unique<Impl>()) {
   OnnxModel model = read_model(path, {.keep_inline_bytes = 0});
   impl_->metadata = std::move(model.metadata);
+  impl_->in_place = pairs_in_place(model.graph);
   try {
     check_external_data(model, path.parent_path());
     impl_->equal_names_equal_sizes = model.producer_name == "exporters.cpp" || model.producer_name == "pytorch";
-    impl_->session = Ort::Session(environment(), path.c_str(), session_options(options));
+    impl_->open(model, path, options);
     impl_->describe_session();
   } catch (const Error& error) {
     throw error.with_context(path.string());
@@ -294,6 +359,7 @@ OnnxRunner& OnnxRunner::operator=(OnnxRunner&&) noexcept = default;
 const std::vector<OnnxValueInfo>& OnnxRunner::inputs() const { return impl_->inputs; }
 const std::vector<OnnxValueInfo>& OnnxRunner::outputs() const { return impl_->outputs; }
 const OnnxMetadata& OnnxRunner::metadata() const { return impl_->metadata; }
+const std::vector<std::pair<std::string, std::string>>& OnnxRunner::in_place() const { return impl_->in_place; }
 
 OnnxRunner::Outputs OnnxRunner::run(const Inputs& inputs, const Inputs& outputs) const {
   const std::vector<at::Tensor> tensors = impl_->checked_inputs(inputs);

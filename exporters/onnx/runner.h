@@ -20,6 +20,9 @@ struct OnnxRunnerOptions {
   std::vector<std::pair<std::string, std::map<std::string, std::string>>> providers;
   /// ONNX Runtime's session configuration entries, for example {"session.disable_prepacking", "1"}.
   std::map<std::string, std::string> session_config;
+  /// Keep weights, and what ONNX Runtime packs of them, once for all sessions of this process whose models lie in one
+  /// folder: components of one export have the same. For the CPU.
+  bool share_weights = false;
   /// Threads of one operator; 0: as many as the CPUs that this process may use.
   int threads = 0;
   /// 0 none, 1 basic, 2 extended, 99 all.
@@ -48,6 +51,10 @@ class OnnxRunner {
   const std::vector<OnnxValueInfo>& outputs() const;
   /// The model's metadata entries.
   const OnnxMetadata& metadata() const;
+
+  /// Pairs of an input and an output that may be bound to one tensor: the output is the input with some of its elements
+  /// replaced, and nothing else reads the input.
+  const std::vector<std::pair<std::string, std::string>>& in_place() const;
 
   /// Runs once. `inputs` holds a tensor for each input of the model, of its dtype and rank, with the sizes that the
   /// model fixes; other entries are an error. Tensors in `outputs` are written in place: an exact shape and dtype,

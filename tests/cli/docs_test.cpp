@@ -1,5 +1,6 @@
 // docs/cli.md: its examples run, and it leaves no option out.
 #include "tests/cli/hfx.h"
+#include "tests/reference/folder.h"
 #include "tests/support/temporary_folder.h"
 
 #include "exporters/weights/safetensors.h"
@@ -37,6 +38,8 @@ std::vector<Example> examples(const std::string& page) {
 TEST(Docs, EveryExampleDoesWhatThePageSays) {
   const testing::TemporaryFolder folder;
   fs::create_directory_symlink(testing::minilm(), folder / "all-MiniLM-L6-v2");
+  fs::create_directory_symlink(testing::reference_folder("decoders") / "llama" / "LlamaForCausalLM_plain_0",
+                               folder / "llama");
   const at::Tensor ones = at::ones({2, 5}, at::kLong);
   save_safetensors(folder / "inputs.safetensors",
                    {{"input_ids", ones}, {"attention_mask", ones}, {"token_type_ids", at::zeros({2, 5}, at::kLong)}});
@@ -54,7 +57,7 @@ TEST(Docs, EveryExampleDoesWhatThePageSays) {
 
 TEST(Docs, EveryOptionIsOnThePage) {
   const std::string page = testing::read_text("docs/cli.md");
-  for (const char* command : {"export", "run", "inspect", "models", "stages"}) {
+  for (const char* command : {"export", "run", "generate", "inspect", "models", "stages"}) {
     const std::string help = testing::hfx({command, "--help"}).out;
     const std::regex option("--[a-z]+");
     for (auto it = std::sregex_iterator(help.begin(), help.end(), option); it != std::sregex_iterator(); ++it) {

@@ -20,6 +20,12 @@ uint64_t checked_size(const OnnxTensor& tensor, uint64_t nbytes) {
   return nbytes;
 }
 
+// What a tensor in memory is known by: its bytes, or the conversion that will make them.
+const void* identity(const at::Tensor& bytes) {
+  const DeferredConversion* conversion = deferred_conversion(bytes);
+  return conversion != nullptr ? static_cast<const void*>(conversion) : bytes.const_data_ptr();
+}
+
 class Layout {
  public:
   explicit Layout(const std::string& location) : location_(location) {}
@@ -51,9 +57,7 @@ class Layout {
       }
       const at::Tensor bytes = source->contiguous().cpu();
       const uint64_t nbytes = checked_size(*tensor, bytes.nbytes());
-      const DeferredConversion* conversion = deferred_conversion(bytes);
-      const void* identity = conversion != nullptr ? conversion : bytes.const_data_ptr();
-      const auto [position, fresh] = placed.try_emplace({identity, nbytes}, 0);
+      const auto [position, fresh] = placed.try_emplace({identity(bytes), nbytes}, 0);
       if (fresh) {
         position->second = (data_.size + kTensorAlignment - 1) / kTensorAlignment * kTensorAlignment;
         add_piece(bytes, position->second, nbytes);
@@ -123,13 +127,59 @@ void write_tensor(const at::Tensor& tensor, AtomicFile& file) {
 
 }  // namespace
 
-ExternalData lay_out_external_data(OnnxGraph& graph, const std::string& location) {
+namespace {
+
+std::vector<OnnxTensor*> pending_tensors(OnnxGraph& graph) {
   std::vector<OnnxTensor*> pending;
   for_each_tensor(graph, [&](OnnxTensor& tensor) {
     if (std::holds_alternative<WeightSource>(tensor.data) || std::holds_alternative<at::Tensor>(tensor.data)) {
       pending.push_back(&tensor);
     }
   });
+  return pending;
+}
+
+}  // namespace
+
+void SharedData::refer(OnnxGraph& graph) const {
+  for (OnnxTensor* tensor : pending_tensors(graph)) {
+    if (const auto* source = std::get_if<WeightSource>(&tensor->data)) {
+      const auto found = from_files_.find({source->file, source->offset, source->nbytes});
+      if (found != from_files_.end()) {
+        tensor->data = found->second;
+      }
+    } else if (const auto& bytes = std::get<at::Tensor>(tensor->data); bytes.is_contiguous() && bytes.is_cpu()) {
+      const auto found = from_memory_.find({identity(bytes), bytes.nbytes()});
+      if (found != from_memory_.end()) {
+        tensor->data = found->second;
+      }
+    }
+  }
+}
+
+ExternalData SharedData::lay_out(OnnxGraph& graph, const std::string& location) {
+  std::vector<std::pair<OnnxTensor*, std::variant<FileBytes, MemoryBytes>>> placed;
+  for (OnnxTensor* tensor : pending_tensors(graph)) {
+    if (const auto* source = std::get_if<WeightSource>(&tensor->data)) {
+      placed.emplace_back(tensor, FileBytes(source->file, source->offset, source->nbytes));
+    } else if (const auto& bytes = std::get<at::Tensor>(tensor->data); bytes.is_contiguous() && bytes.is_cpu()) {
+      placed.emplace_back(tensor, MemoryBytes(identity(bytes), bytes.nbytes()));
+    }
+  }
+  ExternalData data = lay_out_external_data(graph, location);
+  for (const auto& [tensor, known_by] : placed) {
+    const auto& stored = std::get<StoredBytes>(tensor->data);
+    if (const auto* file = std::get_if<FileBytes>(&known_by)) {
+      from_files_.emplace(*file, stored);
+    } else {
+      from_memory_.emplace(std::get<MemoryBytes>(known_by), stored);
+    }
+  }
+  return data;
+}
+
+ExternalData lay_out_external_data(OnnxGraph& graph, const std::string& location) {
+  const std::vector<OnnxTensor*> pending = pending_tensors(graph);
   Layout layout(location);
   layout.place_files(pending);
   layout.place_memory(pending);

@@ -4,7 +4,10 @@
 #include "exporters/support/atomic_file.h"
 
 #include <cstdint>
+#include <map>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -28,6 +31,21 @@ struct ExternalData {
 /// tensors in memory follow. The result does not depend on where the source files lie.
 /// Throws Error when a source's size is not dims × element size.
 ExternalData lay_out_external_data(OnnxGraph& graph, const std::string& location);
+
+/// Where the bytes of earlier models in a folder lie, so that later ones refer to them instead of writing them again.
+class SharedData {
+ public:
+  /// Makes what is there already StoredBytes, and leaves the rest.
+  void refer(OnnxGraph& graph) const;
+  /// lay_out_external_data; what it placed is there for later models. Tensors in memory have to live on.
+  ExternalData lay_out(OnnxGraph& graph, const std::string& location);
+
+ private:
+  using FileBytes = std::tuple<std::string, uint64_t, uint64_t>;  // file, offset, length
+  using MemoryBytes = std::pair<const void*, uint64_t>;           // see lay_out_external_data
+  std::map<FileBytes, StoredBytes> from_files_;
+  std::map<MemoryBytes, StoredBytes> from_memory_;
+};
 
 /// Fills the empty `file`, and leaves the commit to the caller: pieces from files are copied without passing through
 /// user memory where the system can, holes of sparse sources stay holes. Throws Error when a source file is too short,

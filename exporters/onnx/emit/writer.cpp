@@ -225,14 +225,31 @@ std::string serialize(const OnnxModel& model) {
   return bytes;
 }
 
-void save_model(OnnxModel model, const std::filesystem::path& path) {
+namespace {
+
+void save_with(OnnxModel& model, const std::filesystem::path& path, SharedData& shared) {
   const std::filesystem::path data_path = path.string() + ".data";
   AtomicFile data_file(data_path);
   AtomicFile file(path);
-  write_external_data(lay_out_external_data(model.graph, data_path.filename().string()), data_file);
+  shared.refer(model.graph);
+  write_external_data(shared.lay_out(model.graph, data_path.filename().string()), data_file);
   file.write(serialize(model));
   data_file.commit();
   file.commit();
+}
+
+}  // namespace
+
+void save_model(OnnxModel model, const std::filesystem::path& path) {
+  SharedData shared;
+  save_with(model, path, shared);
+}
+
+void save_models(std::vector<std::pair<std::string, OnnxModel>> models, const std::filesystem::path& folder) {
+  SharedData shared;
+  for (auto& [name, model] : models) {
+    save_with(model, folder / name, shared);
+  }
 }
 
 }  // namespace exporters::onnx

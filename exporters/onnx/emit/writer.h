@@ -4,6 +4,8 @@
 
 #include <filesystem>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace exporters::onnx {
 
@@ -16,5 +18,9 @@ std::string serialize(const OnnxModel& model);
 /// data file is always made, if only empty. Both are written aside and renamed when complete.
 /// Throws Error when a source is shorter than it should be, and on I/O failures.
 void save_model(OnnxModel model, const std::filesystem::path& path);
+
+/// The same for several models by file name in one folder: bytes that more than one of them has are in the data file of
+/// the first that has them, and the others refer to it.
+void save_models(std::vector<std::pair<std::string, OnnxModel>> models, const std::filesystem::path& folder);
 
 }  // namespace exporters::onnx

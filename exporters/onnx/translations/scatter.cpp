@@ -167,8 +167,24 @@ OnnxValues aten_index_add(Context& context, const OpCall& call) {
   return {scatter_rows(context, call, source, "add")};
 }
 
+// ScatterElements instead of rows: it leaves the axes where they are, and writes in place where a runtime lets input
+// and output share their memory, as a cache of fixed length does.
 OnnxValues aten_index_copy(Context& context, const OpCall& call) {
-  return {scatter_rows(context, call, call.tensor("source"), "none")};
+  const TensorMeta& meta = call.meta("self");
+  const TensorMeta& source = call.meta("source");
+  const auto dim = call.dim("dim", meta.dim());
+  if (dim == 0 || source.dim() != meta.dim()) {
+    return {scatter_rows(context, call, call.tensor("source"), "none")};
+  }
+  Sizes along(static_cast<size_t>(meta.dim()), Expr(1));
+  along[static_cast<size_t>(dim)] = call.meta("index").numel();
+  const OnnxValue index =
+      context.reshape(context.cast(call.tensor("index"), c10::kLong), call.meta("index").sizes, along);
+  const OnnxValue x = context.computable(call.tensor("self"));
+  return {context.emit(
+      "ScatterElements",
+      {x, context.emit("Expand", {index, context.sizes(source.sizes)}), context.cast(call.tensor("source"), x.dtype)},
+      {{"axis", dim}})};
 }
 
 OnnxValues aten_index_fill(Context& context, const OpCall& call) {

@@ -1,0 +1,63 @@
+#include "exporters/framework/generation_export.h"
+
+#include "exporters/framework/exported_model.h"
+#include "exporters/framework/pretrained_source.h"
+#include "exporters/generation/empty_cache.h"
+#include "exporters/support/error.h"
+
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+namespace exporters {
+namespace {
+
+ExportConfig& config_of(const GenerationExport& request, const std::string& component) {
+  return request.component_configs.empty() ? *request.config : *request.component_configs.at(component);
+}
+
+bool is_dynamic(const GenerationExport& request) {
+  const auto named = request.component_configs.find("decode");
+  const ExportConfig* config = named == request.component_configs.end() ? request.config : named->second;
+  const auto* dynamo = dynamic_cast<const DynamoConfig*>(config);
+  return dynamo == nullptr || dynamo->dynamic;
+}
+
+void check_configs(const GenerationExport& request, const std::vector<GenerationComponent>& components) {
+  if (request.component_configs.empty()) {
+    ensure(request.config != nullptr, "an export for generation needs a config");
+    return;
+  }
+  std::vector<std::string> names;
+  std::vector<std::string> missing;
+  for (const GenerationComponent& component : components) {
+    names.push_back(component.name);
+    if (!request.component_configs.contains(component.name)) {
+      missing.push_back(component.name);
+    }
+  }
+  ensure(missing.empty(), "configs by component lack {}: the components are {}", fmt::join(missing, ", "),
+         fmt::join(names, ", "));
+}
+
+}  // namespace
+
+ExportSource export_source(const GenerationComponent& component, models::ForwardArgs flags) {
+  if (takes_argument(*component.model, "use_cache")) {
+    flags.set("use_cache", PyTree(true));
+  }
+  return export_source(component.model, std::move(flags), component.with_cache);
+}
+
+ExportedModel HfExporter::export_for_generation(const GenerationExport& request) const {
+  const std::vector<GenerationComponent> parts = decompose_for_generation(
+      request.model, request.sample_inputs, request.generation_config,
+      {.dynamic = is_dynamic(request), .multi_token_decode = request.multi_token_decode, .merged = request.merged});
+  check_configs(request, parts);
+  std::vector<ComponentExport> components;
+  for (const GenerationComponent& part : parts) {
+    components.push_back({part.name, export_source(part, request.flags), part.inputs, &config_of(request, part.name)});
+  }
+  return export_components(components, request.model->config().json().dump(), request.generation_config.json);
+}
+
+}  // namespace exporters
