@@ -154,11 +154,12 @@ NamedInputs generation_sample(const models::PreTrainedModel& model, const Export
   return inputs;
 }
 
-// A range of the sequence is one of the prompt, and after it of the tokens in the cache.
+// A range of the sequence is one of the prompt, and after it of the tokens in the cache, which may be empty.
 std::map<std::string, Range> axes_of(const GenerationComponent& part, std::map<std::string, Range> axes) {
   if (const auto sequence = axes.find("sequence"); part.with_cache && sequence != axes.end()) {
-    axes["past"] = sequence->second;
+    const int64_t max = sequence->second.max;
     axes.erase(sequence);
+    axes["past"] = {0, max};
   }
   return axes;
 }
