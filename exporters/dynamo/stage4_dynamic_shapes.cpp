@@ -9,6 +9,9 @@
 //   - axes count from the end when they are negative;
 //   - an input without axes (null, or {}) is static.
 //
+// Axes whose size the model's architecture fixes (those with a label that is no name: the heads of a cache) stay static
+// unless dynamic_shapes names them.
+//
 // A named Dim is one size wherever its name occurs. Relations between sizes are derived Dims: 2*batch, length + 1. An
 // export in which a named Dim cannot stay so is an error that says what the model needs; Dim::Auto gives way, and the
 // export says so.
@@ -122,9 +125,19 @@ std::map<int64_t, Dim> axes_of(const Leaf& leaf, const std::vector<std::string>&
   return result;
 }
 
+// The model's architecture has one size for the axis.
+bool is_fixed(const AxisLabels& labels, const std::string& path, int64_t axis) {
+  const auto axes = labels.find(path);
+  if (axes == labels.end()) {
+    return false;
+  }
+  const auto label = axes->second.find(axis);
+  return label != axes->second.end() && label->second.name.empty();
+}
+
 }  // namespace
 
-DynamicShapes resolve_dynamic_shapes(const NamedInputs& inputs, const DynamoConfig& config) {
+DynamicShapes resolve_dynamic_shapes(const NamedInputs& inputs, const DynamoConfig& config, const AxisLabels& labels) {
   check_dims(config.dynamic_shapes);
   const std::vector<Leaf> leaves = tensor_leaves(inputs);
   std::vector<std::string> keys;
@@ -137,7 +150,7 @@ DynamicShapes resolve_dynamic_shapes(const NamedInputs& inputs, const DynamoConf
   for (const Leaf& leaf : leaves) {
     std::map<int64_t, Dim> axes = axes_of(leaf, keys, config.dynamic_shapes);
     for (int64_t axis = 0; axis < leaf.rank; ++axis) {
-      axes.emplace(axis, config.dynamic ? Dim::Auto() : Dim::Static());
+      axes.emplace(axis, config.dynamic && !is_fixed(labels, leaf.path, axis) ? Dim::Auto() : Dim::Static());
     }
     resolved.emplace(leaf.path, std::move(axes));
   }

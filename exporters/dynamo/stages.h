@@ -32,7 +32,8 @@ void register_cache_pytrees();
 
 /// What each axis of each tensor in the inputs is, by leaf path. Throws Error for overrides that name no tensor or
 /// axis, or one axis twice, and for Dims that contradict each other.
-DynamicShapes resolve_dynamic_shapes(const NamedInputs& inputs, const DynamoConfig& config);
+DynamicShapes resolve_dynamic_shapes(const NamedInputs& inputs, const DynamoConfig& config,
+                                     const AxisLabels& labels = {});
 
 // ── Stage 5: State cleanup ──
 

@@ -40,7 +40,7 @@ void name_axes(ExportedProgram& program, const AxisLabels& labels) {
       continue;
     }
     for (const auto& [axis, label] : axes->second) {
-      const bool there = axis >= 0 && axis < value->meta().dim();
+      const bool there = axis >= 0 && axis < value->meta().dim() && !label.name.empty();
       const auto symbol = there ? value->meta().sizes[static_cast<size_t>(axis)].as_symbol() : std::nullopt;
       if (symbol && !program.dim_names.contains(symbol->name()) &&
           names.emplace(label.name, symbol->name()).first->second == symbol->name()) {
@@ -70,7 +70,7 @@ TracedModel trace_model(const ExportSource& model, const NamedInputs& sample_inp
     check_pytree_types(value.spec(), "input '" + name + "'");  // stage 3
   }
   request.dynamic = config.dynamic;
-  request.dynamic_shapes = resolve_dynamic_shapes(prepared.inputs, config);  // stage 4
+  request.dynamic_shapes = resolve_dynamic_shapes(prepared.inputs, config, model.axis_labels);  // stage 4
 
   TracedModel traced;
   {

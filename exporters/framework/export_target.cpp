@@ -26,6 +26,9 @@ DynamicShapes named_axes(const AxisLabels& labels, const std::map<std::string, R
   std::set<std::string> known;
   for (const auto& [input, axes] : labels) {
     for (const auto& [axis, label] : axes) {
+      if (label.name.empty()) {
+        continue;
+      }
       known.insert(label.name);
       const auto range = wanted.find(label.name);
       if (range != wanted.end()) {

@@ -18,7 +18,7 @@
 
 namespace exporters {
 
-/// What an axis of an input is called ("batch", "sequence") and its largest size.
+/// What an axis of an input is called ("batch"; nothing: the model fixes its size) and its largest size.
 struct AxisLabel {
   std::string name;
   int64_t max = Range::kMax;

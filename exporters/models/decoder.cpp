@@ -101,11 +101,13 @@ AxisNames DecoderModel::axis_names(bool with_cache) const {
   for (const char* input : {"input_ids", "attention_mask", "position_ids", "inputs_embeds"}) {
     names[input] = {{0, batch}, {1, sequence}};
   }
+  names["inputs_embeds"][2] = {};
   if (with_cache) {
     names["attention_mask"] = {{0, batch}, {1, {"total", sequence.max}}};
     for (size_t i = 0; i < traits_.sliding_windows.size(); ++i) {
       for (const char* states : {"keys", "values"}) {
-        names[fmt::format("cache.layers.{}.{}", i, states)] = {{0, batch}, {2, {"past", sequence.max}}};
+        names[fmt::format("cache.layers.{}.{}", i, states)] = {
+            {0, batch}, {1, {}}, {2, {"past", sequence.max}}, {3, {}}};
       }
     }
   }

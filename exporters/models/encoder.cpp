@@ -103,6 +103,7 @@ AxisNames EncoderModel::axis_names(bool) const {
   for (const char* input : {"input_ids", "attention_mask", "token_type_ids", "position_ids", "inputs_embeds"}) {
     names[input] = {{0, batch}, {1, sequence}};
   }
+  names["inputs_embeds"][2] = {};
   return names;
 }
 

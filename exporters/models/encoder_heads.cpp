@@ -289,6 +289,7 @@ AxisNames EncoderWithHead::axis_names(bool with_cache) const {
     for (auto& [input, axes] : names) {
       axes = {{0, axes[0]}, {1, {"choices"}}, {2, axes[1]}};
     }
+    names["inputs_embeds"][3] = {};
   }
   return names;
 }

@@ -55,7 +55,7 @@ struct LoadReport {
   std::vector<std::string> untied;        ///< tied by the config, but stored with different values: both are used
 };
 
-/// A name for an axis of an input, and the largest size the model can take (Range::kMax: any).
+/// An axis of an input: its name (none: the architecture fixes its size) and the largest size it takes (kMax: any).
 struct AxisName {
   std::string name;
   int64_t max = Range::kMax;

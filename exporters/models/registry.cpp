@@ -4,6 +4,8 @@
 #include "exporters/models/encoder_families.h"
 #include "exporters/models/phi3.h"
 #include "exporters/models/seq2seq_families.h"
+#include "exporters/models/speech_families.h"
+#include "exporters/models/vision_families.h"
 #include "exporters/models/whisper.h"
 #include "exporters/support/error.h"
 #include "exporters/support/near.h"
@@ -21,6 +23,11 @@ constexpr std::string_view kTokens = "token-classification";
 constexpr std::string_view kAnswers = "question-answering";
 constexpr std::string_view kText2Text = "text2text-generation";
 constexpr std::string_view kWords = "fill-mask";
+constexpr std::string_view kImages = "image-classification";
+constexpr std::string_view kImageFeatures = "image-feature-extraction";
+constexpr std::string_view kZeroShot = "zero-shot-image-classification";
+constexpr std::string_view kSpeech = "automatic-speech-recognition";
+constexpr std::string_view kSounds = "audio-classification";
 constexpr std::string_view kChoices = "multiple-choice";
 
 template <typename Model>
@@ -328,6 +335,42 @@ constexpr ModelEntry kModels[] = {
      seq2seq_head<kWhisper, Seq2SeqForConditionalGeneration>},
     {"whisper", "WhisperForCausalLM", kGeneration, seq2seq_head<kWhisper, Seq2SeqForCausalLM>},
     {"whisper", "WhisperForAudioClassification", "audio-classification", make<WhisperForAudioClassification>},
+
+    {"vit", "ViTModel", kImageFeatures, make_vit},
+    {"vit", "ViTForImageClassification", kImages, make_vit_classifier},
+    {"vit", "ViTForMaskedImageModeling", "", make_vit_masked_images},
+
+    {"deit", "DeiTModel", kImageFeatures, make_deit},
+    {"deit", "DeiTForImageClassification", kImages, make_deit_classifier},
+    {"deit", "DeiTForImageClassificationWithTeacher", "", make_deit_with_teacher},
+    {"deit", "DeiTForMaskedImageModeling", "", make_deit_masked_images},
+
+    {"dinov2", "Dinov2Model", kImageFeatures, make_dinov2},
+    {"dinov2", "Dinov2ForImageClassification", kImages, make_dinov2_classifier},
+    {"dinov2", "Dinov2Backbone", "", make_dinov2_backbone},
+
+    {"clip", "CLIPModel", kZeroShot, make_clip},
+    {"clip", "CLIPForImageClassification", kImages, make_clip_classifier},
+    {"clip_text_model", "CLIPTextModel", kFeatures, make_clip_text},
+    {"clip_text_model", "CLIPTextModelWithProjection", "", make_clip_text_projected},
+    {"clip_vision_model", "CLIPVisionModel", kImageFeatures, make_clip_vision},
+    {"clip_vision_model", "CLIPVisionModelWithProjection", "", make_clip_vision_projected},
+
+    {"siglip", "SiglipModel", kZeroShot, make_siglip},
+    {"siglip", "SiglipForImageClassification", kImages, make_siglip_classifier},
+    {"siglip_text_model", "SiglipTextModel", kFeatures, make_siglip_text},
+    {"siglip_vision_model", "SiglipVisionModel", kImageFeatures, make_siglip_vision},
+
+    {"wav2vec2", "Wav2Vec2Model", kFeatures, make_wav2vec2},
+    {"wav2vec2", "Wav2Vec2ForCTC", kSpeech, make_wav2vec2_ctc},
+    {"wav2vec2", "Wav2Vec2ForSequenceClassification", kSounds, make_wav2vec2_classifier},
+    {"wav2vec2", "Wav2Vec2ForAudioFrameClassification", "", make_wav2vec2_frame_classifier},
+    {"wav2vec2", "Wav2Vec2ForXVector", "audio-xvector", make_wav2vec2_xvector},
+    {"wav2vec2", "Wav2Vec2ForPreTraining", "", make_wav2vec2_pre_training},
+
+    {"hubert", "HubertModel", kFeatures, make_hubert},
+    {"hubert", "HubertForCTC", kSpeech, make_hubert_ctc},
+    {"hubert", "HubertForSequenceClassification", kSounds, make_hubert_classifier},
 };
 
 std::vector<std::string_view> distinct(std::string_view ModelEntry::*field, std::span<const ModelEntry> entries) {

@@ -49,7 +49,7 @@ void check_source(const CacheLayer& layer, const at::Tensor& encoder_hidden_stat
 
 void name_states(AxisNames& names, const std::string& layer, const AxisName& length) {
   for (const char* states : {"keys", "values"}) {
-    names[layer + "." + states] = {{0, {"batch"}}, {2, length}};
+    names[layer + "." + states] = {{0, {"batch"}}, {1, {}}, {2, length}, {3, {}}};
   }
 }
 

@@ -40,7 +40,9 @@ std::map<std::string, std::map<int64_t, std::string>> axis_names(const AxisLabel
   std::map<std::string, std::map<int64_t, std::string>> names;
   for (const auto& [input, axes] : labels) {
     for (const auto& [axis, label] : axes) {
-      names[input][axis] = label.name;
+      if (!label.name.empty()) {
+        names[input][axis] = label.name;
+      }
     }
   }
   return names;

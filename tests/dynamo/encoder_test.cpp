@@ -11,12 +11,19 @@ namespace {
 // The same kernels in the same order.
 constexpr double kTolerance = 1e-5;
 
+void register_once() {
+  static std::once_flag once;
+  std::call_once(once, register_dynamo_backend);
+}
+
+class DynamoEncoderImages : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() { register_once(); }
+};
+
 class DynamoEncoder : public testing::EncoderFamily {
  protected:
-  static void SetUpTestSuite() {
-    static std::once_flag once;
-    std::call_once(once, register_dynamo_backend);
-  }
+  static void SetUpTestSuite() { register_once(); }
 };
 
 TEST_P(DynamoEncoder, RunsAtOtherSizes) {
@@ -27,6 +34,15 @@ TEST_P(DynamoEncoder, RunsAtOtherSizes) {
     ++count;
   }
   EXPECT_GE(count, 2u);
+}
+
+// Given a model that interpolates its positions, when it is exported at one size of images, then it runs at others.
+TEST_F(DynamoEncoderImages, RunAtOtherSizesOfImages) {
+  for (const char* name : {"Dinov2Model_plain_0", "Dinov2Backbone_plain_0", "Dinov2ForImageClassification_swiglu_0"}) {
+    SCOPED_TRACE(name);
+    testing::expect_exported_images<DynamoExporter, DynamoConfig>(
+        models::load(testing::reference_folder("vision") / "dinov2" / name), kTolerance);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(All, DynamoEncoder, testing::encoder_families(), testing::family_name);

@@ -11,12 +11,19 @@ namespace {
 // float32 sums of some tens of terms in another order, over a few layers.
 constexpr double kTolerance = 2e-5;
 
+void register_once() {
+  static std::once_flag once;
+  std::call_once(once, register_onnx_backend);
+}
+
+class ExportedEncoderImages : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() { register_once(); }
+};
+
 class ExportedEncoder : public testing::EncoderFamily {
  protected:
-  static void SetUpTestSuite() {
-    static std::once_flag once;
-    std::call_once(once, register_onnx_backend);
-  }
+  static void SetUpTestSuite() { register_once(); }
 };
 
 // Given samples of size 1, when each head of each config is exported once, then it runs at every size.
@@ -33,6 +40,15 @@ TEST_P(ExportedEncoder, RunsAtOtherSizes) {
 TEST_P(ExportedEncoder, RunsAtOtherSizesAfterALargerSample) {
   testing::expect_exported<OnnxExporter, OnnxConfig>(models::load(distinct_cases().front()),
                                                      {.batch = 2, .sequence = 8}, kTolerance);
+}
+
+// Given a model that interpolates its positions, when it is exported at one size of images, then it runs at others.
+TEST_F(ExportedEncoderImages, RunAtOtherSizesOfImages) {
+  for (const char* name : {"Dinov2Model_plain_0", "Dinov2Backbone_plain_0", "Dinov2ForImageClassification_swiglu_0"}) {
+    SCOPED_TRACE(name);
+    testing::expect_exported_images<OnnxExporter, OnnxConfig>(
+        models::load(testing::reference_folder("vision") / "dinov2" / name), kTolerance);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ExportedEncoder, testing::encoder_families(), testing::family_name);

@@ -35,9 +35,11 @@ class EncoderFamily : public ::testing::TestWithParam<const char*> {
 };
 
 inline auto encoder_families() {
-  return ::testing::Values("encoders/roberta", "encoders/xlm-roberta", "encoders/camembert", "encoders/distilbert",
-                           "encoders/electra", "encoders/mpnet", "encoders/albert", "encoders/deberta-v2",
-                           "encoders/modernbert");
+  return ::testing::Values(
+      "encoders/roberta", "encoders/xlm-roberta", "encoders/camembert", "encoders/distilbert", "encoders/electra",
+      "encoders/mpnet", "encoders/albert", "encoders/deberta-v2", "encoders/modernbert", "vision/vit", "vision/deit",
+      "vision/dinov2", "vision/clip", "vision/clip_text_model", "vision/clip_vision_model", "vision/siglip",
+      "vision/siglip_text_model", "vision/siglip_vision_model", "speech/wav2vec2", "speech/hubert");
 }
 
 inline std::string family_name(const ::testing::TestParamInfo<const char*>& info) {

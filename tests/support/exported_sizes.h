@@ -6,11 +6,13 @@
 #include "tests/support/temporary_folder.h"
 #include "tests/support/warnings.h"
 
+#include <ATen/ops/rand.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace exporters::testing {
@@ -54,29 +56,49 @@ inline int64_t long_sequence(const models::PreTrainedModel& model) {
   return ids != names.end() ? std::min<int64_t>(33, ids->second.at(axis).max) : 33;
 }
 
+inline NamedInputs named_inputs(const models::ForwardArgs& args) { return {args.begin(), args.end()}; }
+
+/// `model` exported for `sample` with every axis dynamic, saved to `folder` and loaded. The export has nothing to warn
+/// of.
+template <typename Exporter, typename Config>
+ExportedModel export_and_load(const std::shared_ptr<const models::PreTrainedModel>& model,
+                              const models::SampleSize& sample, const TemporaryFolder& folder) {
+  Config config;
+  config.dynamic = true;
+  const Warnings warnings;
+  Exporter()
+      .export_model(export_source(model), named_inputs(model->sample_inputs(sample)), config)
+      .save_pretrained(folder.path());
+  EXPECT_EQ(warnings.texts, std::vector<std::string>());
+  return ExportedModel::from_pretrained(folder.path());
+}
+
+/// A model of images of any size, exported once and compared at other heights and widths.
+template <typename Exporter, typename Config>
+void expect_exported_images(const std::shared_ptr<const models::PreTrainedModel>& model, double tolerance) {
+  const TemporaryFolder folder;
+  const ExportedModel exported = export_and_load<Exporter, Config>(model, {.batch = 1}, folder);
+  const int64_t channels = model->sample_inputs({}).tensor("pixel_values").size(1);
+  for (const auto& [batch, height, width] : {std::tuple<int64_t, int64_t, int64_t>(2, 8, 21), {1, 20, 20}, {3, 4, 9}}) {
+    SCOPED_TRACE(fmt::format("{}x{}", height, width));
+    const models::ForwardArgs args{{"pixel_values", at::rand({batch, channels, height, width})}};
+    expect_close(exported(named_inputs(args)), (*model)(args), tolerance);
+  }
+}
+
 /// Exports `model` for `sample` with every axis dynamic, saves and loads it, and compares it with the model at other
 /// sizes: batches of 1 to 3, sequences of 1 to long_sequence(). The export has nothing to warn of.
 template <typename Exporter, typename Config>
 void expect_exported(const std::shared_ptr<const models::PreTrainedModel>& model, const models::SampleSize& sample,
                      double tolerance) {
   const models::SampleSize sizes[] = {{1, 1}, {3, 9}, {2, long_sequence(*model)}};
-  const auto named = [](const models::ForwardArgs& args) { return NamedInputs(args.begin(), args.end()); };
-  Config config;
-  config.dynamic = true;
   const TemporaryFolder folder;
-  {
-    const Warnings warnings;
-    Exporter()
-        .export_model(export_source(model), named(model->sample_inputs(sample)), config)
-        .save_pretrained(folder.path());
-    EXPECT_EQ(warnings.texts, std::vector<std::string>());
-  }
-  const ExportedModel exported = ExportedModel::from_pretrained(folder.path());
+  const ExportedModel exported = export_and_load<Exporter, Config>(model, sample, folder);
   for (const models::SampleSize& size : sizes) {
     SCOPED_TRACE(fmt::format("{}: sample ({}, {}) at ({}, {})", model->class_name(), sample.batch, sample.sequence,
                              size.batch, size.sequence));
     const models::ForwardArgs args = padded_sample(*model, size);
-    expect_close(exported(named(args)), (*model)(args), tolerance);
+    expect_close(exported(named_inputs(args)), (*model)(args), tolerance);
   }
 }
 

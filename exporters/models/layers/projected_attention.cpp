@@ -20,7 +20,9 @@ ProjectedAttention::ProjectedAttention(Scope scope, const ProjectedAttentionOpti
   const int64_t inner = options.heads * options.head_dim;
   for (const size_t which : options.order) {
     const bool is_output = which == kOutput;
-    const bool bias = which == kKey ? options.key_bias : options.bias;
+    const bool bias = which == kKey ? options.key_bias
+                      : is_output   ? options.output_bias.value_or(options.bias)
+                                    : options.bias;
     place_[which] = projections_.size();
     projections_.emplace_back(child(options.names[which]), is_output ? inner : options.hidden_size,
                               is_output ? options.hidden_size : inner, bias);

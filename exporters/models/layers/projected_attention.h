@@ -5,6 +5,7 @@
 #include "exporters/models/layers/layers.h"
 
 #include <array>
+#include <optional>
 #include <string>
 
 namespace exporters::models {
@@ -26,6 +27,7 @@ struct ProjectedAttentionOptions {
   bool scales_query = false;
   bool bias = true;
   bool key_bias = true;
+  std::optional<bool> output_bias = {};  ///< nothing: as the query's
   /// Of the projections of query, key, value and output.
   std::array<std::string, 4> names = {"q_proj", "k_proj", "v_proj", "out_proj"};
   /// Their order as parameters: indices into `names`.

@@ -227,7 +227,7 @@ OnnxValues aten_upsample_nearest_exact(Context& context, const OpCall& call) {
 }
 
 const char* coordinates(const OpCall& call) {
-  return call.boolean("align_corners") ? "align_corners" : "pytorch_half_pixel";
+  return call.boolean("align_corners") ? "align_corners" : "half_pixel";
 }
 
 OnnxValues aten_upsample_linear(Context& context, const OpCall& call) {
