@@ -262,8 +262,16 @@ std::string program_json(const ExportedProgram& program, bool has_sample_inputs)
   SymText numbers(unbacked_count(program));
   const InputGuards guards = input_guards(program);
   AssertCollector asserts(program, numbers);
+  const std::unordered_set<Symbol> used = symbols_in(*program.graph);
   for (const Guard* guard : guards.on_data) {
-    asserts.add(*guard);
+    // That a size which nothing has any more is equal to another one says nothing of the others.
+    const std::vector<Symbol> symbols = guard->condition.free_symbols();
+    const bool is_definition =
+        guard->condition.kind() == BoolExpr::Kind::kEq &&
+        std::any_of(symbols.begin(), symbols.end(), [&](const Symbol& symbol) { return !used.contains(symbol); });
+    if (!is_definition) {
+      asserts.add(*guard);
+    }
   }
   if (!has_sample_inputs) {
     for (const Guard& guard : program.guards) {
