@@ -1,5 +1,6 @@
 #include "exporters/dynamo/exporter.h"
 
+#include "exporters/dynamo/foreign_program.h"
 #include "exporters/dynamo/trace_model.h"
 #include "exporters/framework/call_inputs.h"
 #include "exporters/framework/registry.h"
@@ -34,17 +35,24 @@ std::shared_ptr<const ExportedProgram> program_of(const ExportedComponent& compo
   ensure(component.program != nullptr, "the component has no program");
   const auto* dynamo = dynamic_cast<const DynamoProgram*>(component.program.get());
   ensure(dynamo != nullptr, "the program was not made by the Dynamo exporter");
-  return dynamo->program();
+  return dynamo->traced();
 }
 
-ExportedComponent component_of(TracedModel traced) {
+ExportedComponent component_of(TracedModel traced, DynamoProgram::Origin origin = DynamoProgram::Origin::kTrace) {
   ExportedComponent component;
-  component.program = std::make_shared<DynamoProgram>(std::move(traced.program));
+  component.program = std::make_shared<DynamoProgram>(std::move(traced.program), origin);
   component.metadata = std::move(traced.metadata);
   return component;
 }
 
 }  // namespace
+
+std::shared_ptr<ExportedProgram> DynamoProgram::traced() const {
+  if (origin_ == Origin::kFile) {
+    refuse_unknown_ops(*program_);
+  }
+  return program_;
+}
 
 DynamoExporter::DynamoExporter() { register_dynamo_stages(); }
 
@@ -71,11 +79,11 @@ void DynamoExporter::save_program(const BackendProgram& program, const fs::path&
 std::shared_ptr<BackendProgram> DynamoExporter::load_program(const fs::path& file) const {
   std::shared_ptr<ExportedProgram> program = load_pt2(file);
   name_positional_arguments(*program);
-  return std::make_shared<DynamoProgram>(std::move(program));
+  return std::make_shared<DynamoProgram>(std::move(program), DynamoProgram::Origin::kFile);
 }
 
 ExportedComponent DynamoExporter::open_program(const fs::path& file) const {
-  return component_of(traced_model(load_pt2(file)));
+  return component_of(traced_model(load_pt2(file)), DynamoProgram::Origin::kFile);
 }
 
 ProgramDescription DynamoExporter::describe_program(const BackendProgram& program) const {

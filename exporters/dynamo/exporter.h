@@ -14,13 +14,20 @@ namespace exporters {
 /// A traced program as a backend's own form.
 class DynamoProgram : public BackendProgram {
  public:
-  explicit DynamoProgram(std::shared_ptr<ExportedProgram> program) : program_(std::move(program)) {}
+  /// One that comes from a file can be looked at whatever it calls; it is run or lowered only if refuse_unknown_ops
+  /// lets it pass.
+  enum class Origin { kTrace, kFile };
+
+  explicit DynamoProgram(std::shared_ptr<ExportedProgram> program, Origin origin = Origin::kTrace)
+      : program_(std::move(program)), origin_(origin) {}
 
   const std::shared_ptr<ExportedProgram>& program() const { return program_; }
-  std::shared_ptr<ExportedProgram> traced() const override { return program_; }
+  /// Throws Error for a program from a file that calls unknown ops.
+  std::shared_ptr<ExportedProgram> traced() const override;
 
  private:
   std::shared_ptr<ExportedProgram> program_;
+  Origin origin_;
 };
 
 /// Traces a model into an ExportedProgram, which is saved as .pt2. The base of every exporter that starts from a traced
