@@ -204,6 +204,22 @@ void Recorder::run_replacement(detail::OpReplacement& replacement, Stack& stack)
   call_replacement(replacement, stack, [this](const c10::IValue& result) { return node_of(result); });
 }
 
+// The module whose parameter or buffer this is, also seen through views: `weight.t()` is still the weight's.
+std::string Recorder::state_owner(const Value* value) const {
+  while (!value->node()->is_placeholder()) {
+    const Node& node = *value->node();
+    const auto op = is_dispatcher_target(node.target()) ? find_operator(node.target()) : std::nullopt;
+    const Value* returned = value->list() != nullptr ? value->list() : value;
+    const auto base = op ? aliased_input(op->schema(), returned->output_index()) : std::nullopt;
+    value = base && *base < node.arg_count() && node.arg(*base).is_value() ? node.arg(*base).value() : nullptr;
+    if (value == nullptr) {
+      return {};
+    }
+  }
+  const auto name = state_names_.find(value);
+  return name == state_names_.end() ? std::string() : owner_of(name->second);
+}
+
 // The module of a parameter among the arguments, else the one that made the first of them that has one.
 std::string Recorder::owner_among(c10::ArrayRef<c10::IValue> arguments) const {
   std::string maker;
@@ -215,8 +231,8 @@ std::string Recorder::owner_among(c10::ArrayRef<c10::IValue> arguments) const {
       continue;
     }
     const Value* value = known->second.value;
-    if (const auto name = state_names_.find(value); name != state_names_.end()) {
-      return owner_of(name->second);
+    if (std::string owner = state_owner(value); !owner.empty()) {
+      return owner;
     }
     if (maker.empty()) {
       maker = value->node()->place().module_path;
@@ -298,10 +314,10 @@ void Recorder::read_arguments(Call& call) {
       }
     });
     call.graph_arguments.back().for_each_value([&](const Value* value) {
-      const InputSpec* spec =
-          value != nullptr && value->node()->is_placeholder() ? program_.signature.find_input(value->name()) : nullptr;
-      if (spec != nullptr && !spec->target.empty()) {
-        call.module_path = owner_of(spec->target);
+      if (value != nullptr) {
+        if (std::string owner = state_owner(value); !owner.empty()) {
+          call.module_path = std::move(owner);
+        }
       }
     });
   }

@@ -62,6 +62,7 @@ class Recorder : public DispatchMode {
  private:
   struct Call;
 
+  std::string state_owner(const Value* value) const;
   std::string owner_among(c10::ArrayRef<c10::IValue> arguments) const;
   std::string node_of(const c10::IValue& result);
   void run_for_real(const c10::OperatorHandle& op, torch::jit::Stack& stack);

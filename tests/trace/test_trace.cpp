@@ -8,15 +8,22 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/linear.h>
+#include <ATen/ops/matmul.h>
+#include <ATen/ops/mul.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/rand.h>
 #include <ATen/ops/randint.h>
 #include <ATen/ops/relu.h>
+#include <ATen/ops/split.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+
+#include <map>
+#include <string>
+#include <vector>
 
 namespace exporters {
 namespace {
@@ -89,6 +96,44 @@ TEST(Trace, NamesTheModuleOfAParameterWhereTheModelEntersNoScope) {
   for (const Node& node : *program.graph) {
     if (node.kind() == Node::Kind::kCall) {
       EXPECT_EQ(node.place().module_path, "encoder.layers.0.fc") << node.describe();
+    }
+  }
+}
+
+// As torch::nn::Linear calls it: the weight goes in as a view, behind another module's result.
+TEST(Trace, NamesTheModuleOfAParameterSeenThroughAView) {
+  const at::Tensor norm = at::rand({4});
+  const at::Tensor weight = at::rand({4, 4});
+  TraceRequest model = request({{"x", at::rand({2, 4})}}, nullptr);
+  model.state = {{"norm.weight", norm}, {"score.weight", weight}};
+  model.forward = [&](const NamedInputs& in) { return PyTree(at::matmul(at::mul(input(in, 0), norm), weight.t())); };
+
+  const ExportedProgram program = trace(model);
+
+  std::map<std::string, std::string> paths;
+  for (const Node& node : *program.graph) {
+    if (node.kind() == Node::Kind::kCall) {
+      paths[node.target()] = node.place().module_path;
+    }
+  }
+  EXPECT_EQ(paths, (std::map<std::string, std::string>{
+                       {"aten.mul.Tensor", "norm"}, {"aten.t.default", "score"}, {"aten.matmul.default", "score"}}));
+}
+
+TEST(Trace, NamesTheModuleOfAParameterThatWasSplit) {
+  const at::Tensor weight = at::rand({6, 4});
+  TraceRequest model = request({{"x", at::rand({2, 4})}}, nullptr);
+  model.state = {{"qkv.weight", weight}};
+  model.forward = [&](const NamedInputs& in) {
+    const std::vector<at::Tensor> parts = at::split(weight, 2);
+    return PyTree(at::linear(input(in, 0), parts[2]));
+  };
+
+  const ExportedProgram program = trace(model);
+
+  for (const Node& node : *program.graph) {
+    if (node.is_call("aten.linear.default")) {
+      EXPECT_EQ(node.place().module_path, "qkv");
     }
   }
 }
