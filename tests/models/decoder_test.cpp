@@ -257,6 +257,8 @@ TEST(Decoder, ConfigValuesThatAreNotImplementedOrMakeNoSenseAreErrors) {
            {R"({"rope_parameters": {"rope_type": "longrope", "short_factor": [1.0], "long_factor": [1.0]}})",
             "expected 4"},
            {R"({"rope_parameters": {"rope_type": "default", "rope_theta": -1}})", "positive"},
+           {R"({"head_dim": 7})", "7 of a head's 7 dimensions rotate"},
+           {R"({"head_dim": 1})", "1 of a head's 1 dimensions rotate"},
            {R"({"num_key_value_heads": 3})", "not a multiple"},
            {R"({"hidden_act": "xielu"})", "parameters of its own"},
            {R"({"is_causal": false})", "is_causal"},

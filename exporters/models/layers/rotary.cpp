@@ -288,8 +288,10 @@ RopeParameters read_fields(const JsonField& fields, double theta, double partial
   rope.long_factor = factors(fields, "long_factor");
   rope_type(rope.type);
   check_partial(fields, rope, defaults);
-  if (rope.rotary_dim() < 1 || rope.rotary_dim() > kMaxRotaryDim) {
-    fields.fail_here(fmt::format("makes {} dimensions of each head rotate", rope.rotary_dim()));
+  // Dimensions rotate in pairs.
+  if (rope.rotary_dim() < 2 || rope.rotary_dim() > kMaxRotaryDim || rope.rotary_dim() % 2 != 0) {
+    fields.fail_here(
+        fmt::format("makes {} of a head's {} dimensions rotate; an even number can", rope.rotary_dim(), rope.head_dim));
   }
   check_needs(fields, rope);
   return rope;
