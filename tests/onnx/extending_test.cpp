@@ -17,6 +17,10 @@
 #include <ATen/ops/sqrt.h>
 #include <gmock/gmock.h>
 
+#include <map>
+#include <string>
+#include <vector>
+
 namespace exporters::onnx {
 namespace {
 
@@ -70,14 +74,18 @@ void register_deg2rad() {
 
 // Names of the nodes that it changed.
 std::vector<std::string> fix_ir_double_neg(OnnxGraph& graph) {
+  std::map<std::string, std::string> negated;  // output of a Neg → its input
   std::vector<std::string> changed;
   for (OnnxNode& node : graph.nodes) {
-    for (const OnnxNode& inner : graph.nodes) {
-      if (node.op_type == "Neg" && inner.op_type == "Neg" && node.inputs[0] == inner.outputs[0]) {
-        node.op_type = "Identity";
-        node.inputs[0] = inner.inputs[0];
-        changed.push_back(node.name);
-      }
+    if (node.op_type != "Neg") {
+      continue;
+    }
+    if (const auto inner = negated.find(node.inputs[0]); inner != negated.end()) {
+      node.op_type = "Identity";
+      node.inputs[0] = inner->second;
+      changed.push_back(node.name);
+    } else {
+      negated.emplace(node.outputs[0], node.inputs[0]);
     }
   }
   return changed;
