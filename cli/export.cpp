@@ -1,4 +1,5 @@
 #include "cli/commands.h"
+#include "cli/describe.h"
 #include "cli/effects.h"
 #include "cli/settings.h"
 #include "cli/table.h"
@@ -75,6 +76,11 @@ ExportRequest request(const Options& options) {
   for (const auto& [name, text] : {std::pair("batch", &options.batch), std::pair("sequence", &options.sequence)}) {
     if (text->has_value()) {
       exporters::ensure(!options.is_static, "--{} asks for a dynamic axis and --static for none", name);
+      exporters::ensure(
+          text->value().empty() || text->value().find(':') != std::string::npos,
+          "--{0} takes a range of sizes, for example --{0} 1:{1}. For one size only, give a --sample of it "
+          "and --static",
+          name, **text);
       result.axes[name] = exporters::parse_range(**text);
     }
   }
@@ -111,6 +117,7 @@ std::vector<FileSize> files_of(const exporters::ExportedModel& model, const fs::
   return files;
 }
 
+// `folder` as the user named it.
 void print(const exporters::ExportedModel& model, const fs::path& folder, double seconds, bool json, bool explain) {
   const exporters::HfExporter& exporter = exporters::exporter_for(model.export_format());
   const std::vector<FileSize> files = files_of(model, folder);
@@ -121,6 +128,7 @@ void print(const exporters::ExportedModel& model, const fs::path& folder, double
       document["files"][file.name] = file.bytes;
     }
     for (const auto& [name, component] : model.components()) {
+      document["components"][name] = description_json(exporter.describe_program(*component.program));
       if (explain) {
         document["effects"][name] = effects_json(component.effects);
       }
@@ -129,16 +137,10 @@ void print(const exporters::ExportedModel& model, const fs::path& folder, double
     return;
   }
   for (const auto& [name, component] : model.components()) {
-    const auto description = exporter.describe_program(*component.program);
-    std::vector<std::vector<std::string>> values;
-    for (const auto& input : description.inputs) {
-      values.push_back({"input", input.name, input.dtype, shape_text(input.dims)});
+    if (model.components().size() > 1) {
+      std::cout << name << "\n\n";
     }
-    for (const auto& output : description.outputs) {
-      values.push_back({"output", output.name, output.dtype, shape_text(output.dims)});
-    }
-    const std::string title = model.components().size() > 1 ? name : "";
-    std::cout << table({title, "name", "dtype", "shape"}, values) << conditions_text(description.conditions) << "\n";
+    std::cout << description_text(exporter.describe_program(*component.program)) << "\n";
   }
   std::vector<std::vector<std::string>> sizes;
   for (const FileSize& file : files) {
@@ -156,12 +158,15 @@ void print(const exporters::ExportedModel& model, const fs::path& folder, double
 void run(const Options& options) {
   const auto start = std::chrono::steady_clock::now();
   const exporters::Progress progress("Exporting " + options.source);
-  const exporters::ExportedModel model = exporters::export_target(request(options));
+  exporters::ensure(!options.source.empty(), "SOURCE is empty");
+  exporters::ensure(!options.output.empty(), "--output names no folder");
   // Links are followed before "..", as the system does.
   const fs::path folder = fs::weakly_canonical(options.output);
+  exporters::refuse_own_source(options.source, folder);
+  const exporters::ExportedModel model = exporters::export_target(request(options));
   model.save_pretrained(folder);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-  print(model, folder, seconds.count(), options.json, options.explain);
+  print(model, options.output, seconds.count(), options.json, options.explain);
 }
 
 }  // namespace

@@ -1,19 +1,21 @@
 #include "cli/commands.h"
+#include "cli/describe.h"
 #include "cli/table.h"
 
 #include "exporters/framework/exported_model.h"
 #include "exporters/framework/registry.h"
 #include "exporters/framework/target.h"
 #include "exporters/graph/dtype.h"
+#include "exporters/models/config.h"
+#include "exporters/models/registry.h"
 #include "exporters/support/error.h"
 #include "exporters/support/quote.h"
 #include "exporters/weights/checkpoint.h"
 
-#include <fmt/core.h>
+#include <fmt/ranges.h>
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
-#include <charconv>
 #include <filesystem>
 #include <iostream>
 #include <memory>
@@ -23,7 +25,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using exporters::ProgramDescription;
-using exporters::ValueDescription;
 using nlohmann::ordered_json;
 
 struct Options {
@@ -64,31 +65,9 @@ std::vector<Program> open_programs(const fs::path& target) {
   return programs;
 }
 
-// Sizes as numbers, symbols as text.
-ordered_json dims_json(const std::vector<std::string>& dims) {
-  ordered_json result = ordered_json::array();
-  for (const std::string& dim : dims) {
-    int64_t size = 0;
-    const auto [end, error] = std::from_chars(dim.data(), dim.data() + dim.size(), size);
-    const bool is_number = error == std::errc() && end == dim.data() + dim.size();
-    result.push_back(is_number ? ordered_json(size) : ordered_json(dim));
-  }
-  return result;
-}
-
-ordered_json values_json(const std::vector<ValueDescription>& values) {
-  ordered_json result = ordered_json::object();
-  for (const ValueDescription& value : values) {
-    result[value.name] = {{"dtype", value.dtype}, {"shape", dims_json(value.dims)}};
-  }
-  return result;
-}
-
 ordered_json to_json(const Program& program) {
-  ordered_json result = {{"inputs", values_json(program.description.inputs)},
-                         {"outputs", values_json(program.description.outputs)},
-                         {"conditions", program.description.conditions},
-                         {"ops", program.description.ops}};
+  ordered_json result = description_json(program.description);
+  result["ops"] = program.description.ops;
   for (const auto& [name, value] : program.description.facts) {
     result["facts"][name] = value;
   }
@@ -99,13 +78,6 @@ ordered_json to_json(const Program& program) {
 }
 
 void print(const Program& program) {
-  std::vector<std::vector<std::string>> values;
-  for (const ValueDescription& input : program.description.inputs) {
-    values.push_back({"input", input.name, input.dtype, shape_text(input.dims)});
-  }
-  for (const ValueDescription& output : program.description.outputs) {
-    values.push_back({"output", output.name, output.dtype, shape_text(output.dims)});
-  }
   std::vector<std::vector<std::string>> ops;
   for (const auto& [op, count] : program.description.ops) {
     ops.push_back({op, std::to_string(count)});
@@ -117,10 +89,39 @@ void print(const Program& program) {
   for (const auto& [name, bytes] : program.files) {
     facts.push_back({name, exporters::short_bytes_text(bytes)});
   }
-  std::cout << program.name << "\n\n"
-            << table({"", "name", "dtype", "shape"}, values) << conditions_text(program.description.conditions) << "\n"
+  std::cout << exporters::printable(program.name) << "\n\n"
+            << description_text(program.description) << "\n"
             << table({"operator", "count"}, ops) << "\n"
             << table({"fact", "value"}, facts);
+}
+
+// What a checkpoint's config says it is, and what hfx can make of it.
+struct CheckpointKind {
+  std::string model_type;
+  std::vector<std::string> architectures;  ///< as the config lists them
+  std::vector<std::string> supported;      ///< "BertForMaskedLM (fill-mask)"
+};
+
+CheckpointKind kind_of(const fs::path& folder) {
+  const auto config = exporters::models::ModelConfig::load(folder);
+  CheckpointKind kind{config.model_type(), config.architectures(), {}};
+  for (const exporters::models::ModelEntry& entry : exporters::models::list()) {
+    if (entry.model_type == kind.model_type) {
+      kind.supported.push_back(entry.task.empty() ? std::string(entry.architecture)
+                                                  : fmt::format("{} ({})", entry.architecture, entry.task));
+    }
+  }
+  return kind;
+}
+
+void print(const CheckpointKind& kind) {
+  const auto or_none = [](const std::vector<std::string>& names) {
+    return names.empty() ? std::string("none") : fmt::format("{}", fmt::join(names, ", "));
+  };
+  std::cout << "\n"
+            << table({"fact", "value"}, {{"model type", kind.model_type},
+                                         {"architecture", or_none(kind.architectures)},
+                                         {"hfx exports it as", or_none(kind.supported)}});
 }
 
 void inspect_checkpoint(const fs::path& folder, bool json) {
@@ -142,6 +143,9 @@ void inspect_checkpoint(const fs::path& folder, bool json) {
   } else {
     std::cout << table({"tensor", "dtype", "shape", "size"}, rows)
               << fmt::format("\n{} tensors, {}\n", rows.size(), exporters::short_bytes_text(checkpoint.nbytes()));
+    if (fs::is_regular_file(folder / "config.json")) {
+      print(kind_of(folder));
+    }
   }
 }
 

@@ -6,10 +6,12 @@
 #endif
 #include "exporters/onnx/exporter.h"
 #include "exporters/support/error.h"
+#include "exporters/support/near.h"
 #include "exporters/support/quote.h"
 #include "exporters/support/version.h"
 
 #include <c10/util/Exception.h>
+#include <fmt/ranges.h>
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
@@ -17,6 +19,8 @@
 #include <filesystem>
 #include <iostream>
 #include <new>
+#include <string>
+#include <vector>
 
 namespace {
 
@@ -50,6 +54,23 @@ void flush_output() {
   if (!std::cout) {
     throw exporters::Error("cannot write to standard output");
   }
+}
+
+// The first word that is no option, where no command has that name.
+std::string unknown_command(const CLI::App& app, int argc, char** argv) {
+  const bool has_word = argc > 1 && argv[1][0] != '-' && argv[1][0] != '\0';
+  return has_word && app.get_subcommands().empty() ? argv[1] : "";
+}
+
+int report_unknown_command(const CLI::App& app, const std::string& word) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    names.push_back(command->get_name());
+  }
+  const std::string near = exporters::did_you_mean(word, names);
+  return report(fmt::format("there is no command {}. {}", exporters::quote(word),
+                            near.empty() ? fmt::format("Commands are: {}.", fmt::join(names, ", ")) : near),
+                kWrongUsage);
 }
 
 int report_usage(const CLI::App& app, const CLI::ParseError& error) {
@@ -99,7 +120,13 @@ int main(int argc, char** argv) {
     flush_output();
     return 0;
   } catch (const CLI::ParseError& error) {
-    return error.get_exit_code() == 0 ? app.exit(error) : report_usage(app, error);
+    if (error.get_exit_code() == 0) {
+      app.exit(error);
+      std::cout.flush();
+      return std::cout ? 0 : report("cannot write to standard output");
+    }
+    const std::string word = unknown_command(app, argc, argv);
+    return word.empty() ? report_usage(app, error) : report_unknown_command(app, word);
   } catch (const exporters::Error& error) {
     return report(error.what());
   } catch (const c10::Error& error) {

@@ -14,6 +14,7 @@
 
 #include <iostream>
 #include <memory>
+#include <optional>
 
 namespace hfx {
 namespace {
@@ -24,7 +25,7 @@ struct Options {
   std::vector<std::string> forward;
   std::string task;
   std::string component;
-  std::string output;
+  std::optional<std::string> output;
   bool json = false;
 };
 
@@ -78,16 +79,17 @@ void print_table(const NamedTensors& outputs) {
 }
 
 void run(const Options& options) {
-  exporters::ensure(options.output.empty() || options.output.ends_with(".safetensors"),
-                    "outputs are written as .safetensors, not as '{}'", options.output);
+  exporters::ensure(!options.output || !options.output->empty(), "--output names no file");
+  exporters::ensure(!options.output || options.output->ends_with(".safetensors"),
+                    "outputs are written as .safetensors, not as '{}'", options.output.value_or(""));
   exporters::TargetOptions target;
   target.task = options.task;
   target.flags = exporters::read_flags(options.forward);
   target.component = options.component;
   const exporters::Runnable runnable = exporters::open_target(options.target, target);
   const NamedTensors outputs = tensors_of(runnable(exporters::read_tensors(options.inputs)));
-  if (!options.output.empty()) {
-    exporters::save_safetensors(options.output, outputs);
+  if (options.output) {
+    exporters::save_safetensors(*options.output, outputs);
   }
   if (options.json) {
     print_json(outputs);

@@ -62,7 +62,8 @@ void print_text(const std::vector<Stage>& stages) {
       std::cout << "\n" << table({"kind", "name", "replaces", "reason"}, rows);
     }
     if (!entries.plain.empty()) {
-      std::cout << fmt::format("\n{} more: {}\n", entries.plain.size(), joined(entries.plain));
+      std::cout << fmt::format("\n{} {}:\n", entries.plain.size(), rows.empty() ? "entries" : "more")
+                << paragraph(entries.plain);
     }
     std::cout << "\n";
   }

@@ -1,17 +1,46 @@
 #include "cli/table.h"
 
+#include "exporters/support/quote.h"
+
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <map>
+#include <optional>
 
 namespace hfx {
+
+namespace {
+
+// One of "sequence >= 1" and "sequence <= 512".
+struct Bound {
+  std::string what;
+  std::string number;
+  bool is_lower = false;
+};
+
+std::optional<Bound> bound_of(const std::string& condition) {
+  for (const char* relation : {" >= ", " <= "}) {
+    const size_t at = condition.find(relation);
+    if (at == std::string::npos) {
+      continue;
+    }
+    const std::string number = condition.substr(at + 4);
+    if (!number.empty() && number.find_first_not_of("0123456789") == std::string::npos) {
+      return Bound{condition.substr(0, at), number, relation[1] == '>'};
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
 
 std::string table(const std::vector<std::string>& header, const std::vector<std::vector<std::string>>& rows) {
   std::vector<size_t> widths;
   for (size_t c = 0; c < header.size(); ++c) {
     size_t width = header[c].size();
     for (const auto& row : rows) {
-      width = std::max(width, row[c].size());
+      width = std::max(width, exporters::printable(row[c]).size());
     }
     widths.push_back(width);
   }
@@ -19,7 +48,8 @@ std::string table(const std::vector<std::string>& header, const std::vector<std:
     std::string text;
     for (size_t c = 0; c < cells.size(); ++c) {
       const bool last = c + 1 == cells.size();
-      text += last ? cells[c] : fmt::format("{:<{}}  ", cells[c], widths[c]);
+      const std::string shown = exporters::printable(cells[c]);
+      text += last ? shown : fmt::format("{:<{}}  ", shown, widths[c]);
     }
     return text + "\n";
   };
@@ -31,11 +61,49 @@ std::string table(const std::vector<std::string>& header, const std::vector<std:
 }
 
 std::string conditions_text(const std::vector<std::string>& conditions) {
-  std::string text;
+  struct Bounds {
+    std::string lower;
+    std::string upper;
+  };
+  std::map<std::string, Bounds> bounds;
+  std::vector<std::string> others;
   for (const std::string& condition : conditions) {
-    text += (text.empty() ? "\nSizes: " : ", ") + condition;
+    if (const auto bound = bound_of(condition)) {
+      (bound->is_lower ? bounds[bound->what].lower : bounds[bound->what].upper) = bound->number;
+    } else {
+      others.push_back(condition);
+    }
+  }
+  std::string text;
+  const auto add = [&](const std::string& condition) {
+    text += (text.empty() ? "\nSizes: " : ", ") + exporters::printable(condition);
+  };
+  for (const auto& [what, range] : bounds) {
+    if (range.lower.empty() || range.upper.empty()) {
+      add(range.lower.empty() ? what + " <= " + range.upper : what + " >= " + range.lower);
+    } else {
+      add(range.lower + " <= " + what + " <= " + range.upper);
+    }
+  }
+  for (const std::string& condition : others) {
+    add(condition);
   }
   return text.empty() ? text : text + "\n";
+}
+
+std::string paragraph(const std::vector<std::string>& words) {
+  constexpr size_t kWidth = 100;
+  std::string text;
+  std::string line = " ";
+  for (size_t i = 0; i < words.size(); ++i) {
+    const std::string word = words[i] + (i + 1 < words.size() ? "," : "");
+    if (line.size() + 1 + word.size() > kWidth && line.size() > 1) {
+      text += line + "\n";
+      line = " ";
+    }
+    line += " " + word;
+  }
+  return line.size() > 1 ? text + line + "\n" : text;
 }
 
 std::string shape_text(const std::vector<std::string>& dims) {

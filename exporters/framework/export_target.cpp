@@ -17,6 +17,9 @@
 #include <set>
 
 namespace exporters {
+
+namespace fs = std::filesystem;
+
 namespace {
 
 // Every axis that carries the label becomes the one named Dim.
@@ -128,6 +131,12 @@ ExportedModel export_checkpoint(const HfExporter& exporter, const ExportRequest&
   if (inputs.empty()) {
     for (const auto& [name, value] : model->sample_inputs(sample_size(request.axes))) {
       inputs.emplace_back(name, value);
+    }
+  }
+  for (const auto& [name, value] : request.flags) {
+    if (find_input(inputs, name) != nullptr) {
+      throw Error("'" + name + "' is an input of the program and no forward argument that an export fixes", {},
+                  "Give its sample with --sample.");
     }
   }
   const ExportSource source = export_source(model, flags_of(request), has_cache(inputs));
@@ -247,6 +256,16 @@ ExportedModel export_folder(const HfExporter& exporter, const ExportRequest& req
 }
 
 }  // namespace
+
+void refuse_own_source(const fs::path& source, const fs::path& folder) {
+  const fs::path holder = target_kind(source) == TargetKind::kProgramFile ? source.parent_path() : source;
+  std::error_code missing;
+  const bool is_same = fs::equivalent(holder.empty() ? fs::path(".") : holder, folder, missing);
+  if (is_same && !missing && target_kind(source) != TargetKind::kCheckpoint) {
+    throw Error("an export to " + folder.string() + " would take the place of its own source, " + source.string(), {},
+                "Write the export to a folder of its own.");
+  }
+}
 
 ExportedModel export_target(const ExportRequest& request) {
   const HfExporter& exporter = exporter_for(request.format);

@@ -41,4 +41,8 @@ struct ExportRequest {
 /// there is none to make.
 ExportedModel export_target(const ExportRequest& request);
 
+/// Throws Error when an export to `folder` would take the place of its own source, a program in that folder or the
+/// export folder itself.
+void refuse_own_source(const std::filesystem::path& source, const std::filesystem::path& folder);
+
 }  // namespace exporters

@@ -74,7 +74,7 @@ models::SampleSize size_of(const LeavesByName& leaves) {
   if (found) {
     return size;
   }
-  fail("no part of a cache among the sample inputs has {} axes, as keys and values have: this one has {}", kStatesRank,
+  fail("no part of a cache among the inputs has {} axes, as keys and values have: this one has {}", kStatesRank,
        leaves.begin()->second.dim());
 }
 
@@ -82,7 +82,7 @@ models::ForwardArgs sample_with(const models::PreTrainedModel& model, const Leav
   try {
     return model.sample_inputs(size_of(parts));
   } catch (const Error& error) {
-    throw error.with_context("sample input '" + parts.begin()->first + "'");
+    throw error.with_context("input '" + parts.begin()->first + "'");
   }
 }
 
@@ -106,7 +106,7 @@ std::optional<PyTree> filled(const std::string& name, const PyTree& made, Leaves
   if (!found) {
     return std::nullopt;
   }
-  ensure(missing.empty(), "parts of the sample input '{}' are missing: {}", name, quoted_names(missing));
+  ensure(missing.empty(), "parts of the input '{}' are missing: {}", name, quoted_names(missing));
   return PyTree::unflatten(made.spec(), std::move(leaves));
 }
 
@@ -118,7 +118,7 @@ std::optional<PyTree> filled(const std::string& name, const PyTree& made, Leaves
     }
   }
   const std::string near = did_you_mean(part, known);
-  throw Error("sample input '" + part + "' is no part of any input of this model", {},
+  throw Error("input '" + part + "' is no part of any input of this model", {},
               !near.empty()   ? near
               : known.empty() ? "It takes no cache."
                               : "Parts are: " + quoted_names(known) + ".");
@@ -145,7 +145,7 @@ NamedInputs with_caches(const models::PreTrainedModel& model, const NamedInputs&
       continue;
     }
     if (std::optional<PyTree> whole = filled(name, value, parts)) {
-      ensure(find_input(result, name) == nullptr, "sample input '{}' is given whole and in parts", name);
+      ensure(find_input(result, name) == nullptr, "input '{}' is given whole and in parts", name);
       result.emplace_back(name, *std::move(whole));
     }
   }

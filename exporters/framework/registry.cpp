@@ -3,11 +3,15 @@
 #include "exporters/support/error.h"
 #include "exporters/support/log.h"
 #include "exporters/support/near.h"
+#include "exporters/support/quote.h"
 
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include <map>
 #include <shared_mutex>
+#include <string>
+#include <vector>
 
 namespace exporters {
 namespace {
@@ -34,12 +38,14 @@ Backend find(std::string_view format) {
   if (const auto it = all.by_format.find(format); it != all.by_format.end()) {
     return it->second;
   }
-  std::string known;
+  std::vector<std::string> known;
   for (const auto& [name, backend] : all.by_format) {
-    known += (known.empty() ? "" : ", ") + name;
+    known.push_back(name);
   }
-  throw Error("no export format '" + std::string(format) + "'", {},
-              "Registered formats: " + (known.empty() ? "none" : known) + ".");
+  const std::string near = did_you_mean(format, known);
+  throw Error(fmt::format("no export format {}", quote(format)), {},
+              fmt::format("{}{}Registered formats: {}.", near, near.empty() ? "" : " ",
+                          known.empty() ? "none" : fmt::format("{}", fmt::join(known, ", "))));
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "exporters/framework/target.h"
 
 #include "exporters/framework/exported_model.h"
+#include "exporters/framework/pretrained_source.h"
 #include "exporters/framework/registry.h"
 #include "exporters/models/pretrained.h"
 #include "exporters/support/error.h"
@@ -18,7 +19,8 @@ Runnable open_checkpoint(const fs::path& folder, const TargetOptions& options) {
   std::shared_ptr<const models::PreTrainedModel> model = models::load(folder, load);
   return [model, flags = options.flags](const NamedInputs& inputs) {
     models::ForwardArgs args;
-    for (const auto* list : {&inputs, &flags}) {
+    const NamedInputs whole = with_caches(*model, inputs);
+    for (const auto* list : {&whole, &flags}) {
       for (const auto& [name, value] : *list) {
         args.set(name, value);
       }

@@ -1,8 +1,11 @@
 // How hfx talks: streams, exit codes, messages, help.
 #include "exporters/weights/safetensors.h"
 #include "tests/cli/hfx.h"
+#include "tests/reference/folder.h"
 #include "tests/support/temporary_folder.h"
 
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -52,7 +55,28 @@ class CommandLine : public ::testing::Test {
 };
 
 TEST_F(CommandLine, AnUnknownFormatListsThoseThereAre) {
-  expect_error(export_with({}, "onyx"), AllOf(HasSubstr("'onyx'"), HasSubstr("onnx")));
+  expect_error(export_with({}, "onyx"),
+               AllOf(HasSubstr("'onyx'"), HasSubstr("Did you mean 'onnx'"), HasSubstr("dynamo")));
+}
+
+TEST_F(CommandLine, AnUnknownCommandOffersNearOnes) {
+  expect_error(hfx({"exprt", tiny()}), AllOf(HasSubstr("'exprt'"), HasSubstr("Did you mean 'export'")), kWrongUsage);
+  expect_error(hfx({"transmogrify"}), AllOf(HasSubstr("'transmogrify'"), HasSubstr("inspect")), kWrongUsage);
+}
+
+TEST_F(CommandLine, EmptyNamesAreRefused) {
+  expect_error(hfx({"export", "", "--to", "onnx", "-o", folder_ / "out"}), HasSubstr("SOURCE"));
+  expect_error(hfx({"export", tiny(), "--to", "onnx", "-o", ""}), HasSubstr("--output"));
+  expect_error(hfx({"run", tiny(), "--inputs", "input_ids=[[1]]", "-o", ""}), HasSubstr("--output"));
+}
+
+TEST_F(CommandLine, AnInputIsNoForwardArgument) {
+  expect_error(export_with({"--forward", "attention_mask=true"}),
+               AllOf(HasSubstr("'attention_mask'"), HasSubstr("--sample")));
+}
+
+TEST_F(CommandLine, OneSizeIsNoRange) {
+  expect_error(export_with({"--batch", "4"}), AllOf(HasSubstr("--batch 1:4"), HasSubstr("--static")));
 }
 
 TEST_F(CommandLine, TheSampleFitsTheAskedRange) {
@@ -65,6 +89,69 @@ TEST_F(CommandLine, AnExportIntoItsOwnCheckpointIsRefused) {
 
   expect_error(hfx({"export", checkpoint, "--to", "onnx", "-o", checkpoint}), HasSubstr("is a checkpoint"));
   EXPECT_FALSE(fs::exists(checkpoint / "export.json"));
+}
+
+TEST_F(CommandLine, AnExportOverItsOwnSourceIsRefused) {
+  ASSERT_EQ(export_with({}, "dynamo").code, 0);
+  const fs::path traced = folder_ / "out";
+  for (const fs::path& source : {traced, traced / "model.pt2"}) {
+    expect_error(hfx({"export", source, "--to", "onnx", "-o", traced}), HasSubstr("its own source"));
+  }
+  EXPECT_TRUE(fs::exists(traced / "model.pt2"));
+  EXPECT_EQ(hfx({"export", traced, "--to", "onnx", "-o", folder_ / "lowered"}).code, 0);
+}
+
+TEST_F(CommandLine, AnExportAsJsonSaysWhatTheProgramTakesAndGives) {
+  const HfxResult result = export_with({"--json", "--batch", "1:8"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  const nlohmann::json model = nlohmann::json::parse(result.out).at("components").at("model");
+  EXPECT_EQ(model.at("inputs").at("input_ids"),
+            nlohmann::json::parse(R"({"dtype": "int64", "shape": ["batch", "sequence"]})"));
+  EXPECT_EQ(model.at("outputs").at("last_hidden_state").at("dtype"), "float32");
+  EXPECT_THAT(model.at("conditions").dump(), HasSubstr("batch <= 8"));
+}
+
+TEST_F(CommandLine, BothBoundsOfASizeStandTogether) {
+  const HfxResult result = export_with({"--batch", "1:8", "--sequence", "2:6"}, "dynamo");
+  EXPECT_THAT(result.out, HasSubstr("Sizes: 1 <= batch <= 8, 2 <= sequence <= 6"));
+  EXPECT_THAT(result.out, HasSubstr("Exported to " + (folder_ / "out").string()));
+}
+
+TEST_F(CommandLine, ACheckpointSaysWhatItIs) {
+  const HfxResult result = hfx({"inspect", tiny()});
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, AllOf(HasSubstr("BertModel"), HasSubstr("BertForMaskedLM (fill-mask)")));
+}
+
+// The cache goes in as its leaves, as it comes out, and as the export of the same model takes it.
+TEST_F(CommandLine, ACheckpointRunsWithACache) {
+  const fs::path checkpoint = testing::reference_folder("decoders") / "llama" / "LlamaForCausalLM_plain_0";
+  const fs::path first = folder_ / "first.safetensors";
+  const HfxResult prefill = hfx({"run", checkpoint, "--inputs", "input_ids=[[3,4,5]]", "-o", first});
+  ASSERT_EQ(prefill.code, 0) << prefill.err;
+  ASSERT_EQ(hfx({"run", checkpoint, "--inputs", "input_ids=[[3,4,5,6]]", "-o", folder_ / "all.safetensors"}).code, 0);
+
+  const auto file = SafetensorsFile::open(first);
+  std::vector<std::pair<std::string, at::Tensor>> inputs = {{"input_ids", at::full({1, 1}, 6, at::kLong)}};
+  for (const SafetensorsEntry& entry : file->entries()) {
+    if (entry.name.starts_with("past_key_values.")) {
+      inputs.emplace_back("cache" + entry.name.substr(std::string("past_key_values").size()), file->tensor(entry));
+    } else if (entry.name.starts_with("cache.")) {
+      inputs.emplace_back(entry.name, file->tensor(entry));
+    }
+  }
+  ASSERT_GT(inputs.size(), 1U);
+  save_safetensors(folder_ / "step.safetensors", inputs);
+  const HfxResult step =
+      hfx({"run", checkpoint, "--inputs", folder_ / "step.safetensors", "-o", folder_ / "second.safetensors"});
+  ASSERT_EQ(step.code, 0) << step.err;
+
+  const auto logits = [&](const char* name) {
+    const auto opened = SafetensorsFile::open(folder_ / name);
+    return opened->tensor(*opened->find("logits")).select(1, -1).clone();
+  };
+  // One token after a cache against the whole at once: the order of sums differs.
+  EXPECT_TRUE(at::allclose(logits("second.safetensors"), logits("all.safetensors"), 1e-5, 1e-5));
 }
 
 TEST_F(CommandLine, OutputsHaveOneFormat) {

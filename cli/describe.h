@@ -1,0 +1,18 @@
+#pragma once
+
+#include "exporters/framework/exporter.h"
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <string>
+
+// What a program takes and gives, as `hfx export` and `hfx inspect` show it.
+namespace hfx {
+
+/// Inputs and outputs in a table, and the conditions on their sizes under it.
+std::string description_text(const exporters::ProgramDescription& description);
+
+/// {"inputs": {name: {"dtype", "shape"}}, "outputs": …, "conditions": […]}; sizes are numbers, or the text of a symbol.
+nlohmann::ordered_json description_json(const exporters::ProgramDescription& description);
+
+}  // namespace hfx
