@@ -1,7 +1,7 @@
 // Generation by traced programs: exported once, saved, read back, and run by the interpreter.
 #include "exporters/dynamo/exporter.h"
 #include "exporters/framework/pretrained_source.h"
-#include "tests/framework/error_of.h"
+#include "tests/support/error_of.h"
 #include "tests/reference/generation_export.h"
 
 #include <gmock/gmock.h>

@@ -1,7 +1,7 @@
 // Generation by ONNX programs: exported once, saved, read back, and run by ONNX Runtime.
 #include "exporters/onnx/emit/reader.h"
 #include "exporters/onnx/exporter.h"
-#include "tests/framework/error_of.h"
+#include "tests/support/error_of.h"
 #include "tests/reference/generation_export.h"
 
 #include <ATen/ops/max.h>
