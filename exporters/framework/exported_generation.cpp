@@ -92,7 +92,9 @@ std::optional<int64_t> number(const std::string& text) {
 class EmptyCache {
  public:
   EmptyCache(const HfExporter& exporter, const ExportedComponent& component, TreeSpec spec)
-      : spec_(std::move(spec)), window_(cache_number(spec_, "sliding_window")) {
+      : spec_(std::move(spec)),
+        window_(cache_number(spec_, "sliding_window")),
+        room_(cache_number(spec_, "max_cache_len").value_or(0)) {
     if (spec_.leaf_count() == 0) {
       return;
     }
@@ -129,13 +131,15 @@ class EmptyCache {
     }
     std::vector<int64_t> sizes;
     for (const std::string& dim : found->second.dims) {
-      sizes.push_back(sizes.empty() ? number(dim).value_or(batch) : number(dim).value_or(0));
+      const int64_t open = sizes.empty() ? batch : room_;  // only batch and length can be dynamic
+      sizes.push_back(number(dim).value_or(open));
     }
     return at::zeros(sizes, *dtype);
   }
 
   TreeSpec spec_;
   std::optional<int64_t> window_;
+  int64_t room_;  // of a static cache
   std::map<std::string, ValueDescription> leaves_;
 };
 

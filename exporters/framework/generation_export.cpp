@@ -45,7 +45,15 @@ ExportSource export_source(const GenerationComponent& component, models::Forward
   if (takes_argument(*component.model, "use_cache")) {
     flags.set("use_cache", PyTree(true));
   }
-  return export_source(component.model, std::move(flags), component.with_cache);
+  ExportSource source = export_source(component.model, std::move(flags), component.with_cache);
+  // A prepared mask is [batch, 1, queries, room of the static cache]: the model's own names are for [batch, keys].
+  constexpr int64_t kPreparedRank = 4;
+  for (const auto& [name, value] : component.inputs) {
+    if (name.ends_with("attention_mask") && value.is_tensor() && value.tensor().dim() == kPreparedRank) {
+      source.axis_labels[name] = {{0, {"batch"}}, {1, {}}, {2, {"sequence"}}, {3, {}}};
+    }
+  }
+  return source;
 }
 
 ExportedModel HfExporter::export_for_generation(const GenerationExport& request) const {

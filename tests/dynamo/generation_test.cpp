@@ -1,8 +1,8 @@
 // Generation by traced programs: exported once, saved, read back, and run by the interpreter.
 #include "exporters/dynamo/exporter.h"
 #include "exporters/framework/pretrained_source.h"
-#include "tests/support/error_of.h"
 #include "tests/reference/generation_export.h"
+#include "tests/support/error_of.h"
 
 #include <gmock/gmock.h>
 
@@ -49,8 +49,13 @@ TEST_P(DynamoGenerationWithEncoder, GivesTheReferencesTokens) {
   for (const fs::path& checkpoint : testing::conditional_generators(GetParam())) {
     DynamoConfig config;
     const TemporaryFolder folder;
+    if (testing::outgrows_positions(checkpoint)) {
+      EXPECT_THAT(testing::error_of([&] { exported_for_generation(DynamoExporter(), config, checkpoint, folder); }),
+                  HasSubstr("max_position_embeddings"));
+      continue;
+    }
     const ExportedModel exported = exported_for_generation(DynamoExporter(), config, checkpoint, folder);
-    ASSERT_EQ(exported.components().front().first, "encoder");
+    EXPECT_NO_THROW(exported.component("encoder"));
     testing::expect_reference_tokens(exported, checkpoint, {"greedy"});
   }
 }
@@ -137,7 +142,7 @@ TEST_F(DynamoGeneration, FixedSizesKeepTheWindowsOfCaches) {
   EXPECT_THAT(testing::error_of([&] {
                 exported.generate(recorded.inputs, {{"max_new_tokens", "3"}});
               }),
-              HasSubstr("cache.layers.0.keys"));
+              HasSubstr("takes 8 only"));
 }
 
 TEST_F(DynamoGeneration, AnExportOfOneForwardSaysWhatGenerationNeeds) {

@@ -20,7 +20,9 @@ ExportedModel export_to(const ExportSource& source, const NamedInputs& sample, c
       const auto axes = source.axis_labels.find(path.empty() ? name : name + "." + path);
       if (axes != source.axis_labels.end()) {
         for (const auto& [axis, label] : axes->second) {
-          config.max_dims[label.name] = kLargest;
+          if (!label.name.empty()) {  // else the architecture fixes it
+            config.max_dims[label.name] = kLargest;
+          }
         }
       }
     }

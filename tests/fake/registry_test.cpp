@@ -34,7 +34,9 @@ TEST(Registry, EveryNameIsAnOpOfThisLibtorch) {
     if (!name.overload_name.empty()) known.insert(name.name + "." + name.overload_name);
   }
   for (const ShapeEntry& entry : built_in()) {
-    EXPECT_TRUE(known.contains(entry.op)) << entry.op;
+    // transformers defines ops of its own in Python: they are met in a .pt2 of it.
+    const bool is_pythons = std::string_view(entry.op).starts_with("transformers::");
+    EXPECT_TRUE(is_pythons || known.contains(entry.op)) << entry.op;
   }
 }
 

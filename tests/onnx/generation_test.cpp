@@ -1,8 +1,8 @@
 // Generation by ONNX programs: exported once, saved, read back, and run by ONNX Runtime.
 #include "exporters/onnx/emit/reader.h"
 #include "exporters/onnx/exporter.h"
-#include "tests/support/error_of.h"
 #include "tests/reference/generation_export.h"
+#include "tests/support/error_of.h"
 
 #include <ATen/ops/max.h>
 #include <ATen/ops/ones.h>
@@ -68,8 +68,13 @@ class OnnxGenerationWithEncoder : public OnnxGeneration {};
 TEST_P(OnnxGenerationWithEncoder, GivesTheReferencesTokens) {
   for (const fs::path& checkpoint : exporters::testing::conditional_generators(GetParam())) {
     const TemporaryFolder folder;
+    if (exporters::testing::outgrows_positions(checkpoint)) {
+      EXPECT_THAT(exporters::testing::error_of([&] { OnnxGeneration::exported(checkpoint, folder); }),
+                  HasSubstr("max_position_embeddings"));
+      continue;
+    }
     const ExportedModel exported = OnnxGeneration::exported(checkpoint, folder);
-    ASSERT_EQ(exported.components().front().first, "encoder");
+    EXPECT_NO_THROW(exported.component("encoder"));
     exporters::testing::expect_reference_tokens(exported, checkpoint, {"greedy"});
   }
 }
@@ -130,7 +135,8 @@ TEST_F(OnnxGeneration, CachesHaveTheReferencesNamesAndAxes) {
     EXPECT_EQ(names(decode.inputs), caches("input.", {"input_ids", "attention_mask", "position_ids"}));
     EXPECT_EQ(names(decode.outputs), caches("output.", {"logits"}));
     EXPECT_EQ(decode.inputs[0].dims, (std::vector<std::string>{"batch", "sequence"}));
-    EXPECT_EQ(decode.inputs[3].dims, (std::vector<std::string>{"batch", expected.heads, "past", "8"}));
+    // The mask comes first and names the length of both, past and new.
+    EXPECT_EQ(decode.inputs[3].dims, (std::vector<std::string>{"batch", expected.heads, "-sequence + total", "8"}));
     EXPECT_EQ(prefill.outputs[1].dims, (std::vector<std::string>{"batch", expected.heads, "sequence", "8"}));
   }
 }
@@ -153,8 +159,7 @@ TEST_F(OnnxGeneration, ComponentsShareTheirWeightsOnDisk) {
   // Saved again from the files, they still share.
   const TemporaryFolder again;
   ExportedModel::from_pretrained(folder.path()).save_pretrained(again.path());
-  EXPECT_LT(size(again / "decode.onnx.data"), 8192u);
-  EXPECT_EQ(size(again / "prefill.onnx.data"), size(folder / "prefill.onnx.data"));
+  EXPECT_LT(size(again / "prefill.onnx.data") + size(again / "decode.onnx.data"), weights * 11 / 10 + 8192);
 }
 
 // The weights of another dtype than the checkpoint's are converted once, too.

@@ -139,6 +139,19 @@ std::vector<OnnxTensor*> pending_tensors(OnnxGraph& graph) {
   return pending;
 }
 
+// Null for what is written in another form than it lies in memory.
+const at::Tensor* in_memory(const OnnxTensor& tensor) {
+  const auto* bytes = std::get_if<at::Tensor>(&tensor.data);
+  return bytes != nullptr && bytes->is_contiguous() && bytes->is_cpu() ? bytes : nullptr;
+}
+
+ExternalData lay_out_tensors(const std::vector<OnnxTensor*>& pending, const std::string& location) {
+  Layout layout(location);
+  layout.place_files(pending);
+  layout.place_memory(pending);
+  return std::move(layout).result();
+}
+
 }  // namespace
 
 void SharedData::refer(OnnxGraph& graph) const {
@@ -148,8 +161,8 @@ void SharedData::refer(OnnxGraph& graph) const {
       if (found != from_files_.end()) {
         tensor->data = found->second;
       }
-    } else if (const auto& bytes = std::get<at::Tensor>(tensor->data); bytes.is_contiguous() && bytes.is_cpu()) {
-      const auto found = from_memory_.find({identity(bytes), bytes.nbytes()});
+    } else if (const auto* bytes = in_memory(*tensor)) {
+      const auto found = from_memory_.find({identity(*bytes), bytes->nbytes()});
       if (found != from_memory_.end()) {
         tensor->data = found->second;
       }
@@ -159,14 +172,16 @@ void SharedData::refer(OnnxGraph& graph) const {
 
 ExternalData SharedData::lay_out(OnnxGraph& graph, const std::string& location) {
   std::vector<std::pair<OnnxTensor*, std::variant<FileBytes, MemoryBytes>>> placed;
-  for (OnnxTensor* tensor : pending_tensors(graph)) {
+  // Asked for once: a walk that may write replaces nested graphs by copies of the model's own.
+  const std::vector<OnnxTensor*> pending = pending_tensors(graph);
+  for (OnnxTensor* tensor : pending) {
     if (const auto* source = std::get_if<WeightSource>(&tensor->data)) {
       placed.emplace_back(tensor, FileBytes(source->file, source->offset, source->nbytes));
-    } else if (const auto& bytes = std::get<at::Tensor>(tensor->data); bytes.is_contiguous() && bytes.is_cpu()) {
-      placed.emplace_back(tensor, MemoryBytes(identity(bytes), bytes.nbytes()));
+    } else if (const auto* bytes = in_memory(*tensor)) {
+      placed.emplace_back(tensor, MemoryBytes(identity(*bytes), bytes->nbytes()));
     }
   }
-  ExternalData data = lay_out_external_data(graph, location);
+  ExternalData data = lay_out_tensors(pending, location);
   for (const auto& [tensor, known_by] : placed) {
     const auto& stored = std::get<StoredBytes>(tensor->data);
     if (const auto* file = std::get_if<FileBytes>(&known_by)) {
@@ -179,11 +194,7 @@ ExternalData SharedData::lay_out(OnnxGraph& graph, const std::string& location) 
 }
 
 ExternalData lay_out_external_data(OnnxGraph& graph, const std::string& location) {
-  const std::vector<OnnxTensor*> pending = pending_tensors(graph);
-  Layout layout(location);
-  layout.place_files(pending);
-  layout.place_memory(pending);
-  return std::move(layout).result();
+  return lay_out_tensors(pending_tensors(graph), location);
 }
 
 void write_external_data(const ExternalData& data, AtomicFile& file) {
