@@ -145,12 +145,12 @@ std::string ExecutorchExporter::patch_backend(const ExportConfig& config) const 
 ExportedComponent ExecutorchExporter::export_program(const ExportSource& model, const NamedInputs& sample_inputs,
                                                      ExportConfig& config) const {
   const ExecutorchRecipe recipe = executorch_recipe(as_config(config).backend);
-  if (!recipe.prepare) {
-    return DynamoExporter::export_program(model, sample_inputs, config);
-  }
   ExportSource prepared = model;
+  prepared.axis_labels = with_positions(std::move(prepared.axis_labels), model.config_json);
   NamedInputs inputs = sample_inputs;
-  recipe.prepare(prepared, inputs);
+  if (recipe.prepare) {
+    recipe.prepare(prepared, inputs);
+  }
   return DynamoExporter::export_program(prepared, inputs, config);
 }
 

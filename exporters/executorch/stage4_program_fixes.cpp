@@ -6,8 +6,10 @@
 #include "exporters/executorch/stages.h"
 #include "exporters/passes/fixes.h"
 #include "exporters/support/error.h"
+#include "exporters/support/json.h"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>
@@ -32,10 +34,11 @@ void fix_runtime_asserts(ExportedProgram& program) {
 
 // ── Ranges ──
 
-// An axis of an input whose size is a symbol.
+// An axis of an input, and a symbol of its size.
 struct Axis {
   std::string input;
   int64_t axis = 0;
+  Expr size;
   std::string symbol;
 };
 
@@ -45,7 +48,7 @@ std::vector<Axis> symbolic_axes_of(const ExportedProgram& program) {
     const Value* value = program.graph->find(leaf.placeholder);
     for (int64_t axis = 0; value != nullptr && value->is_tensor() && axis < value->meta().dim(); ++axis) {
       for (const Symbol symbol : value->meta().sizes[static_cast<size_t>(axis)].free_symbols()) {
-        result.push_back({leaf.path, axis, symbol.name()});
+        result.push_back({leaf.path, axis, value->meta().sizes[static_cast<size_t>(axis)], symbol.name()});
       }
     }
   }
@@ -75,11 +78,19 @@ int64_t label_max(const Axis& axis, const AxisLabels& labels) {
   return label == input->second.end() ? Range::kMax : label->second.max;
 }
 
-void limit(Range& range, int64_t max, const Axis& axis) {
+void limit(ExportedProgram& program, int64_t max, const Axis& axis) {
+  Range& range = program.range_constraints[axis.symbol];
   ensure(max >= std::max<int64_t>(range.min, 1),
          "the largest size of axis {} of '{}' is {}, but its size is at least {}", axis.axis, axis.input, max,
          std::max<int64_t>(range.min, 1));
   range.max = std::min(range.max, max);
+  // past + new tokens: neither part says as much as the limit of the sum.
+  const BoolExpr whole = le(axis.size, max);
+  const bool is_known = std::any_of(program.guards.begin(), program.guards.end(),
+                                    [&](const Guard& guard) { return guard.condition == whole; });
+  if (!axis.size.as_symbol() && !is_known) {
+    program.guards.push_back({whole, {}});
+  }
 }
 
 void refuse_unknown_names(const MaxDims& max_dims, const std::set<std::string>& used,
@@ -95,25 +106,51 @@ void refuse_unknown_names(const MaxDims& max_dims, const std::set<std::string>& 
 
 }  // namespace
 
+AxisLabels with_positions(AxisLabels labels, const std::string& config_json) {
+  static constexpr auto kLengths = std::to_array<std::string_view>({"sequence", "past", "total"});
+  static constexpr auto kFields =
+      std::to_array<std::string_view>({"max_position_embeddings", "n_positions", "max_sequence_length", "max_seq_len"});
+  if (config_json.empty()) {
+    return labels;
+  }
+  const nlohmann::json document = parse_json(config_json, "config.json");
+  const JsonField config(document, "config.json");
+  int64_t positions = 0;
+  for (const std::string_view field : kFields) {
+    if (config.has(field) && config.at(field).value().is_number_integer()) {
+      positions = config.at(field).as_int();
+      break;
+    }
+  }
+  for (auto& [input, axes] : labels) {
+    for (auto& [axis, label] : axes) {
+      const bool is_length = std::find(kLengths.begin(), kLengths.end(), label.name) != kLengths.end();
+      if (positions > 0 && is_length && label.max == Range::kMax) {
+        label.max = positions;
+      }
+    }
+  }
+  return labels;
+}
+
 void fix_unbounded_ranges(ExportedProgram& program, const AxisLabels& labels, const MaxDims& max_dims) {
   const std::vector<Axis> axes = symbolic_axes_of(program);
   std::set<std::string> used;
   std::set<std::string> known;
   for (const Axis& axis : axes) {
-    Range& range = program.range_constraints[axis.symbol];
     for (const std::string& name : names_of(axis, program, labels)) {
       known.insert(name);
       if (const auto max = max_dims.find(name); max != max_dims.end()) {
         used.insert(name);
-        limit(range, max->second, axis);
+        limit(program, max->second, axis);
       }
     }
   }
   refuse_unknown_names(max_dims, used, known);
   for (const Axis& axis : axes) {
-    Range& range = program.range_constraints[axis.symbol];
-    if (const int64_t max = label_max(axis, labels); range.max == Range::kMax && max != Range::kMax) {
-      limit(range, max, axis);
+    const bool is_open = program.range_constraints[axis.symbol].max == Range::kMax || !axis.size.as_symbol();
+    if (const int64_t max = label_max(axis, labels); is_open && max != Range::kMax) {
+      limit(program, max, axis);
     }
   }
   std::string open;

@@ -38,6 +38,10 @@ void prepare_for_cuda(ExportSource& model, NamedInputs& inputs);
 /// Largest sizes by the name of a Dim or axis ("batch"), by symbol ("s0"), or by input and axis ("input_ids.0").
 using MaxDims = std::map<std::string, int64_t>;
 
+/// The largest number of positions that a config.json states, for axes of lengths that `labels` leaves open. Models
+/// with rotary positions take longer inputs too; memory is planned for what they were made for.
+AxisLabels with_positions(AxisLabels labels, const std::string& config_json);
+
 /// Gives every axis of the inputs a largest size: what `max_dims` says, else what the model's config says of the axis
 /// (`labels`). Throws Error that lists the axes that are left without one, and for names that no axis has.
 void fix_unbounded_ranges(ExportedProgram& program, const AxisLabels& labels, const MaxDims& max_dims);

@@ -14,6 +14,7 @@
 #include <cstring>
 #include <map>
 #include <numeric>
+#include <optional>
 
 namespace exporters::executorch {
 namespace {
@@ -32,7 +33,8 @@ struct Segment {
   std::vector<std::pair<uint64_t, const Bytes*>> pieces;  // by offset in the segment
   uint64_t size = 0;
   uint64_t alignment = 1;
-  uint64_t offset = 0;  // from the first segment
+  uint64_t offset = 0;                      // from the first segment
+  std::optional<uint64_t> constant_offset;  // of a segment without bytes of its own, in that of the constants
 
   uint64_t append(const Bytes& bytes, uint64_t piece_alignment) {
     const uint64_t begin = aligned(size, piece_alignment);
@@ -69,14 +71,38 @@ struct Segments {
       blobs.push_back(add(blob, 1));
     }
     for (const NamedData& data : program.named_data) {
-      named.push_back(add(data.bytes, data.alignment));
+      named.push_back(add_named(program, data));
     }
     uint64_t end = 0;
     for (Segment& segment : all) {
+      if (segment.constant_offset) {
+        segment.offset = all.front().offset + *segment.constant_offset;
+        continue;
+      }
       segment.offset = aligned(end, std::lcm(kSegmentAlignment, segment.alignment));
       end = segment.offset + segment.size;
     }
     size = end;
+  }
+
+  // What a delegate and a kernel both use, such as a tied embedding, is one piece of the file: a segment of its own
+  // over bytes of the constants. The same for data under several names.
+  uint32_t add_named(const Program& program, const NamedData& data) {
+    for (size_t i = 0; i < named.size(); ++i) {
+      if (same_bytes(program.named_data[i].bytes, data.bytes)) {
+        return named[i];
+      }
+    }
+    for (const auto& [constant, index] : constants.index) {
+      const uint64_t offset = constants.offsets[index];
+      if (offset % data.alignment == 0 && same_bytes(program.constants[constant], data.bytes)) {
+        Segment segment;
+        segment.size = nbytes_of(data.bytes);
+        segment.constant_offset = offset;
+        return add(std::move(segment));
+      }
+    }
+    return add(data.bytes, data.alignment);
   }
 
   // In the order of Program::constants, whatever the order of methods and values.
