@@ -68,6 +68,7 @@ Program lower(const ExportedProgram& program, const ExecutorchRecipe& recipe, co
   const Partitioner* partitioner = recipe.partitioner.get();
   const EdgeProgram edge = lower_to_edge(program, std::move(table), partitioner,
                                          [&](ExportedProgram& each) { apply_fx_node_fixes(backend, each); });
+  refuse_shared_state(edge.program());
   const Delegation delegation = partition(edge, partitioner);
   check_kernels(delegation);
   EmitOptions options;

@@ -4,6 +4,7 @@
 // {.name, .reason, .link}).
 
 #include "exporters/executorch/stages.h"
+#include "exporters/graph/deferred_tensor.h"
 #include "exporters/passes/fixes.h"
 #include "exporters/support/error.h"
 #include "exporters/support/json.h"
@@ -83,6 +84,10 @@ void limit(ExportedProgram& program, int64_t max, const Axis& axis) {
   ensure(max >= std::max<int64_t>(range.min, 1),
          "the largest size of axis {} of '{}' is {}, but its size is at least {}", axis.axis, axis.input, max,
          std::max<int64_t>(range.min, 1));
+  const auto sample = program.hints.find(axis.symbol);
+  ensure(sample == program.hints.end() || sample->second <= max,
+         "the largest size of axis {} of '{}' is {}, but its sample has {}", axis.axis, axis.input, max,
+         sample == program.hints.end() ? 0 : sample->second);
   range.max = std::min(range.max, max);
   // past + new tokens: neither part says as much as the limit of the sum.
   const BoolExpr whole = le(axis.size, max);
@@ -105,6 +110,48 @@ void refuse_unknown_names(const MaxDims& max_dims, const std::set<std::string>& 
 }
 
 }  // namespace
+
+namespace {
+
+// The bytes of a storage that a tensor's elements span, from the first to behind the last.
+struct Span {
+  const void* storage = nullptr;
+  int64_t begin = 0;
+  int64_t end = 0;
+};
+
+std::optional<Span> span_of(const at::Tensor& tensor) {
+  if (!tensor.has_storage() || tensor.numel() == 0 || deferred_conversion(tensor) != nullptr) {
+    return std::nullopt;
+  }
+  int64_t last = 0;
+  for (int64_t axis = 0; axis < tensor.dim(); ++axis) {
+    last += (tensor.size(axis) - 1) * tensor.stride(axis);
+  }
+  const auto size = static_cast<int64_t>(tensor.itemsize());
+  return Span{tensor.storage().unsafeGetStorageImpl(), tensor.storage_offset() * size,
+              (tensor.storage_offset() + last + 1) * size};
+}
+
+}  // namespace
+
+void refuse_shared_state(const ExportedProgram& program) {
+  for (const OutputSpec& spec : program.signature.outputs) {
+    if (spec.kind != OutputSpec::Kind::kBufferMutation && spec.kind != OutputSpec::Kind::kParameterMutation) {
+      continue;
+    }
+    const auto written = span_of(program.state.at(spec.target).tensor);
+    for (const auto& [name, state] : program.state) {
+      const auto other = name == spec.target ? std::nullopt : span_of(state.tensor);
+      const bool overlap = written && other && written->storage == other->storage && written->begin < other->end &&
+                           other->begin < written->end;
+      if (overlap) {
+        throw Error("the program writes to '" + spec.target + "', which shares memory with '" + name + "'", {},
+                    "ExecuTorch has memory of its own for each: give the module copies of them.");
+      }
+    }
+  }
+}
 
 AxisLabels with_positions(AxisLabels labels, const std::string& config_json) {
   static constexpr auto kLengths = std::to_array<std::string_view>({"sequence", "past", "total"});
@@ -145,6 +192,14 @@ void fix_unbounded_ranges(ExportedProgram& program, const AxisLabels& labels, co
         limit(program, max->second, axis);
       }
     }
+  }
+  // Sizes that depend on data belong to no input.
+  for (auto& [symbol, range] : program.range_constraints) {
+    const auto max = max_dims.find(symbol);
+    if (max != max_dims.end() && used.insert(symbol).second) {
+      range.max = std::min(range.max, std::max(max->second, range.min));
+    }
+    known.insert(symbol);
   }
   refuse_unknown_names(max_dims, used, known);
   for (const Axis& axis : axes) {

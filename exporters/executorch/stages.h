@@ -35,6 +35,10 @@ void prepare_for_cuda(ExportSource& model, NamedInputs& inputs);
 
 // ── Stage 4: Program fixes ──
 
+/// Throws Error for a buffer that the program writes to and that shares memory with another tensor of its state: the
+/// runtime has memory of its own for each.
+void refuse_shared_state(const ExportedProgram& program);
+
 /// Largest sizes by the name of a Dim or axis ("batch"), by symbol ("s0"), or by input and axis ("input_ids.0").
 using MaxDims = std::map<std::string, int64_t>;
 

@@ -13,7 +13,7 @@ from executorch.exir._serialize._program import deserialize_pte_binary
 from executorch.exir.memory_planning import greedy
 from executorch.runtime import Runtime
 
-DTYPES = {"Float": torch.float32, "Long": torch.int64, "Int": torch.int32, "Half": torch.float16, "Bool": torch.bool}
+DTYPES = {"Float": torch.float32, "Double": torch.float64, "BFloat16": torch.bfloat16, "Long": torch.int64, "Int": torch.int32, "Half": torch.float16, "Bool": torch.bool}
 
 
 def tensor(entry):

@@ -28,8 +28,7 @@ struct Bounds::Impl {
 
 Bounds::Bounds(const ExportedProgram& program) : impl_(std::make_unique<Impl>()) {
   for (const auto& [name, range] : program.range_constraints) {
-    const auto hint = program.hints.find(name);
-    impl_->env.declare(Symbol(name), range, hint == program.hints.end() ? std::nullopt : std::optional(hint->second));
+    impl_->env.declare(Symbol(name), range);
   }
   for (const Guard& guard : program.guards) {
     if (guard.condition.kind() == BoolExpr::Kind::kLe) {

@@ -133,11 +133,42 @@ Results attention(const DecompositionCall& in) {
   return {cast(is_grouped ? result.reshape_symint(out_sizes) : result, dtype)};
 }
 
+// ── Repetitions ──
+
+Results repeat_interleave(const DecompositionCall& in) {
+  const bool is_flat = !in.has("dim");
+  const at::Tensor x = is_flat ? in.tensor("self").reshape({-1}) : in.tensor("self");
+  const int64_t dim = is_flat ? 0 : in.dim("dim", x.dim());
+  const c10::SymInt repeats = in.sym("repeats");
+  std::vector<c10::SymInt> wide(x.sym_sizes().begin(), x.sym_sizes().end());
+  std::vector<c10::SymInt> joined = wide;
+  wide.insert(wide.begin() + dim + 1, repeats);
+  joined[static_cast<size_t>(dim)] = joined[static_cast<size_t>(dim)] * repeats;
+  return {x.unsqueeze(dim + 1).expand_symint(wide).reshape_symint(joined)};
+}
+
+// ── Weight norm ──
+
+// v scaled so that each of its parts along `dim` has the length g; all of it together for -1.
+Results weight_norm(const DecompositionCall& in) {
+  const at::Tensor v = in.tensor("v");
+  const int64_t dim = in.integer("dim");
+  std::vector<int64_t> others;
+  for (int64_t axis = 0; axis < v.dim(); ++axis) {
+    if (dim == -1 || axis != dim) {
+      others.push_back(axis);
+    }
+  }
+  return {v * (in.tensor("g") / (v * v).sum(others, true, c10::nullopt).sqrt())};
+}
+
 }  // namespace
 
 DecompositionTable edge_decompositions() {
   DecompositionTable table = core_aten_decompositions();
   table.keep("aten.linear.default");
+  table.add("aten._weight_norm.default", weight_norm);
+  table.add("aten.repeat_interleave.self_int", repeat_interleave);
   table.add("aten.scaled_dot_product_attention.default", attention);
   return table;
 }

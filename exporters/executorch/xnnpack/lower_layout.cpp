@@ -187,7 +187,7 @@ void lower_pad(GraphBuilder& builder, const OpCall& call) {
 std::span<const NodeLowering> layout_lowerings() {
   static constexpr auto kTable = std::to_array<NodeLowering>({
       {"aten.view_copy.default", refuse_view, lower_view},
-      {"aten.permute_copy.default", refuse_permute, lower_permute},
+      {"aten.permute_copy.default", refuse_permute, lower_permute, true},  // its kernel is slow
       {"aten.slice_copy.Tensor", refuse_slice, lower_slice},
       {"aten.select_copy.int", refuse_select, lower_select},
       {"aten.cat.default", refuse_cat, lower_cat},
