@@ -3,6 +3,7 @@
 #include "exporters/graph/op_name.h"
 #include "exporters/interpreter/evaluate.h"
 #include "exporters/passes/dead_code.h"
+#include "exporters/passes/emit.h"
 #include "exporters/passes/op_facts.h"
 
 #include <algorithm>
@@ -59,17 +60,20 @@ bool can_fold(const Node& node, const Known& known) {
   return std::all_of(inputs.begin(), inputs.end(), [&](const Value* input) { return known.contains(input); });
 }
 
-void add_constant(ExportedProgram& program, Value* folded, const at::Tensor& tensor) {
-  Graph& graph = *program.graph;
-  const std::string name = graph.reserve_name("c_folded_" + folded->name());
-  Value* placeholder = graph.add_placeholder(name);
-  placeholder->meta() = folded->meta();
-  program.signature.inputs.push_back({InputSpec::Kind::kTensorConstant, placeholder->name(), name, true, {}});
-  program.state[name] = {tensor, std::nullopt};
-  folded->replace_all_uses_with(placeholder);
-}
-
 }  // namespace
+
+Value* add_constant(ExportedProgram& program, std::string_view name_hint, StateTensor state) {
+  Graph& graph = *program.graph;
+  const std::string name = graph.reserve_name("c_" + std::string(name_hint));
+  Value* placeholder = graph.add_placeholder(name);
+  TensorMeta& meta = placeholder->meta();
+  meta.dtype = state.tensor.scalar_type();
+  meta.sizes.assign(state.tensor.sizes().begin(), state.tensor.sizes().end());
+  meta = contiguous_meta(meta);
+  program.signature.inputs.push_back({InputSpec::Kind::kTensorConstant, placeholder->name(), name, true, {}});
+  program.state[name] = std::move(state);
+  return placeholder;
+}
 
 void fold_constants(ExportedProgram& program) {
   Graph& graph = *program.graph;
@@ -90,7 +94,7 @@ void fold_constants(ExportedProgram& program) {
       return user->outputs().empty() || !known.contains(user->output());
     });
     if (is_used) {
-      add_constant(program, value, known.at(value));
+      value->replace_all_uses_with(add_constant(program, "folded_" + value->name(), {known.at(value), std::nullopt}));
     }
   }
   eliminate_dead_code(graph);

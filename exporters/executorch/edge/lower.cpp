@@ -54,6 +54,7 @@ EdgeProgram lower_to_edge(const ExportedProgram& program, DecompositionTable tab
     }
   }
   if (partitioner != nullptr) {
+    partitioner->prepare(edge);
     const EdgeProgram view(std::move(edge));
     edge = view.program();
     lower_matmul(edge, [&](const Node& node) { return partitioner->refuse(node, view).empty(); });

@@ -51,6 +51,8 @@ class Partitioner {
   virtual std::string backend_id() const = 0;  ///< "XnnpackBackend"
   /// Composite ops that the backend takes whole: DecompositionTable::keep.
   virtual void keep_ops(DecompositionTable& table) const = 0;
+  /// Rewrites the edge program into forms that the backend takes, before it is asked about calls.
+  virtual void prepare(ExportedProgram&) const {}
   /// Why a call stays outside, in words; empty for one that the backend takes.
   virtual std::string refuse(const Node& node, const EdgeProgram& edge) const = 0;
   /// Whether a partition is worth a call of the backend.

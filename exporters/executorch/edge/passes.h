@@ -10,6 +10,9 @@ namespace exporters::executorch {
 
 // Passes over a functional core ATen program. Each is linear in the graph and leaves a program that verifies.
 
+/// A new placeholder for a constant of the program.
+Value* add_constant(ExportedProgram& program, std::string_view name_hint, StateTensor state);
+
 /// After a rewrite that put other values in the place of outputs: the signature names the graph's again.
 void update_outputs(ExportedProgram& program);
 

@@ -1,6 +1,7 @@
 #include "exporters/executorch/xnnpack/graph_builder.h"
 
 #include "exporters/executorch/xnnpack/serialize.h"
+#include "exporters/graph/deferred_tensor.h"
 #include "exporters/graph/node_check.h"
 
 #include <ATen/ops/full.h>
@@ -122,10 +123,17 @@ uint32_t GraphBuilder::constant(const at::Tensor& tensor) {
       {Datatype::kFp32, {tensor.sizes().begin(), tensor.sizes().end()}, xnnpack::constant(tensor.contiguous()), {}});
 }
 
+uint32_t GraphBuilder::permuted_constant(const exporters::Value& value, at::IntArrayRef order) {
+  const StateTensor* state = edge_.constant(value);
+  ensure_at(*value.node(), state != nullptr, " is no constant");
+  return constant(undeferred(state->tensor).permute(order).contiguous());
+}
+
 uint32_t GraphBuilder::number(double value) { return constant(at::full({1}, value, at::kFloat)); }
 
 const NodeLowering* find_lowering(std::string_view target) {
-  for (const auto family : {matrix_lowerings, elementwise_lowerings, layout_lowerings, reduction_lowerings}) {
+  for (const auto family :
+       {matrix_lowerings, convolution_lowerings, elementwise_lowerings, layout_lowerings, reduction_lowerings}) {
     for (const NodeLowering& lowering : family()) {
       if (lowering.target == target) {
         return &lowering;

@@ -38,6 +38,8 @@ class GraphBuilder {
   const exporters::Value* transposed_source(const exporters::Value& value) const;
 
   uint32_t constant(const at::Tensor& tensor);
+  /// A constant of the program with its axes in another order: a copy.
+  uint32_t permuted_constant(const exporters::Value& value, at::IntArrayRef order);
   uint32_t number(double value);
   /// A value between two nodes.
   uint32_t temporary(const TensorMeta& like, std::vector<uint32_t> dims);
@@ -72,9 +74,13 @@ struct NodeLowering {
 
 // The table, by families.
 std::span<const NodeLowering> matrix_lowerings();
+std::span<const NodeLowering> convolution_lowerings();
 std::span<const NodeLowering> elementwise_lowerings();
 std::span<const NodeLowering> layout_lowerings();
 std::span<const NodeLowering> reduction_lowerings();
+
+/// Convolutions over one axis become such over two, with views around them: XNNPACK has no others.
+void widen_convolutions(ExportedProgram& program);
 
 /// Null for ops that XNNPACK does not run.
 const NodeLowering* find_lowering(std::string_view target);

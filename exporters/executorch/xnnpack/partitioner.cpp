@@ -51,6 +51,8 @@ std::string XnnpackPartitioner::backend_id() const { return std::string(kBackend
 
 void XnnpackPartitioner::keep_ops(DecompositionTable& table) const { table.keep("aten.matmul.default"); }
 
+void XnnpackPartitioner::prepare(ExportedProgram& program) const { widen_convolutions(program); }
+
 std::string XnnpackPartitioner::refuse(const exporters::Node& node, const EdgeProgram& edge) const {
   const NodeLowering* lowering = find_lowering(node.target());
   if (lowering == nullptr) {

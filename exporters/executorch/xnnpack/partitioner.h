@@ -9,6 +9,7 @@ class XnnpackPartitioner : public Partitioner {
  public:
   std::string backend_id() const override;
   void keep_ops(DecompositionTable& table) const override;
+  void prepare(ExportedProgram& program) const override;
   std::string refuse(const exporters::Node& node, const EdgeProgram& edge) const override;
   bool is_worthwhile(const Partition& partition) const override;
   Delegate lower(const Partition& partition, const EdgeProgram& edge, Program& program) const override;
