@@ -1,6 +1,7 @@
 #include "exporters/framework/generation_export.h"
 
 #include "exporters/framework/exported_model.h"
+#include "exporters/framework/prepare_export.h"
 #include "exporters/framework/pretrained_source.h"
 #include "exporters/generation/empty_cache.h"
 #include "exporters/support/error.h"
@@ -46,11 +47,21 @@ ExportSource export_source(const GenerationComponent& component, models::Forward
     flags.set("use_cache", PyTree(true));
   }
   ExportSource source = export_source(component.model, std::move(flags), component.with_cache);
-  // A prepared mask is [batch, 1, queries, room of the static cache]: the model's own names are for [batch, keys].
-  constexpr int64_t kPreparedRank = 4;
+  // A prepared mask is [batch, 1, queries, room of the static cache]: the model's own names are for [batch, keys]. The
+  // room is fixed in both.
+  constexpr int64_t kRank = 4;
+  constexpr int64_t kLengthAxis = 2;
+  bool is_prepared = false;
   for (const auto& [name, value] : component.inputs) {
-    if (name.ends_with("attention_mask") && value.is_tensor() && value.tensor().dim() == kPreparedRank) {
+    if (name.ends_with("attention_mask") && value.is_tensor() && value.tensor().dim() == kRank) {
       source.axis_labels[name] = {{0, {"batch"}}, {1, {}}, {2, {"sequence"}}, {3, {}}};
+      is_prepared = true;
+    }
+  }
+  const PyTree* cache = is_prepared ? find_input(component.inputs, "cache") : nullptr;
+  for (const auto& [path, tensor] : cache == nullptr ? decltype(cache->tensors()){} : cache->tensors()) {
+    if (tensor.dim() == kRank) {
+      source.axis_labels["cache." + path][kLengthAxis] = {};
     }
   }
   return source;
