@@ -1,16 +1,16 @@
 #include "exporters/dynamo/foreign_program.h"
 
+#include "exporters/fake/infer.h"
 #include "exporters/fake/registry.h"
-#include "exporters/graph/graph.h"
+#include "exporters/graph/calls.h"
 #include "exporters/graph/op_name.h"
 #include "exporters/support/error.h"
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <optional>
 #include <set>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace exporters {
@@ -26,19 +26,11 @@ bool is_harmless_composite(const c10::OperatorHandle& op) {
 }
 
 // In-place ops and copies of views have the shape function of the op that they are named after.
-bool has_shape_function(c10::OperatorName name) {
-  constexpr std::string_view kCopy = "_copy";
-  if (find_shape_function(name) != nullptr) {
-    return true;
-  }
-  if (name.name.ends_with(kCopy)) {
-    name.name.resize(name.name.size() - kCopy.size());
-  } else if (name.name.ends_with('_')) {
-    name.name.pop_back();
-  } else {
-    return false;
-  }
-  return find_shape_function(name) != nullptr;
+bool has_shape_function(const c10::OperatorName& name) {
+  const auto known = [](const std::optional<c10::OperatorName>& op) {
+    return op.has_value() && find_shape_function(*op) != nullptr;
+  };
+  return known(name) || known(functional_name(name)) || known(copied_view(name));
 }
 
 bool is_known(const std::string& target) {
@@ -46,40 +38,23 @@ bool is_known(const std::string& target) {
   return has_shape_function(op.operator_name()) || is_harmless_composite(op);
 }
 
-class Search {
- public:
-  void visit(const Graph& graph) {
-    for (const Node& node : graph) {
-      if (node.kind() != Node::Kind::kCall) {
-        continue;
-      }
-      if (is_dispatcher_target(node.target()) && seen_.insert(node.target()).second && !is_known(node.target())) {
-        unknown_.push_back(node.describe());
-      }
-      for (const Argument& argument : node.args()) {
-        if (const auto* subgraph = argument.get_if<GraphArgument>();
-            subgraph != nullptr && subgraph->graph != nullptr) {
-          visit(*subgraph->graph);
-        }
-      }
+std::vector<std::string> unknown_ops(const Graph& graph) {
+  std::set<std::string> seen;
+  std::vector<std::string> unknown;
+  for_each_call(graph, [&](const Node& call) {
+    if (is_dispatcher_target(call.target()) && seen.insert(call.target()).second && !is_known(call.target())) {
+      unknown.push_back(call.describe());
     }
-  }
-
-  const std::vector<std::string>& unknown() const { return unknown_; }
-
- private:
-  std::set<std::string> seen_;
-  std::vector<std::string> unknown_;
-};
+  });
+  return unknown;
+}
 
 }  // namespace
 
 void refuse_unknown_ops(const ExportedProgram& program) {
-  Search search;
-  search.visit(*program.graph);
-  if (!search.unknown().empty()) {
-    throw Error(fmt::format("the program calls ops that a file may not ask for: {}", fmt::join(search.unknown(), ", ")),
-                {},
+  const std::vector<std::string> unknown = unknown_ops(*program.graph);
+  if (!unknown.empty()) {
+    throw Error(fmt::format("the program calls ops that a file may not ask for: {}", fmt::join(unknown, ", ")), {},
                 "If an op is safe with any argument, register_shape_function makes it known; a program that you build "
                 "in memory is not restricted.");
   }

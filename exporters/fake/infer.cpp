@@ -193,12 +193,8 @@ class Inference {
   }
 
   std::optional<c10::OperatorHandle> functional_form() const {
-    c10::OperatorName name = op_.operator_name();
-    if (name.name.empty() || name.name.back() != '_') {
-      return std::nullopt;
-    }
-    name.name.pop_back();
-    return c10::Dispatcher::singleton().findSchema(name);
+    const auto name = functional_name(op_.operator_name());
+    return name ? c10::Dispatcher::singleton().findSchema(*name) : std::nullopt;
   }
 
   Stack arguments_for(const c10::OperatorHandle& functional) const {
@@ -219,13 +215,8 @@ class Inference {
 
   // `<view>_copy` gives row-major copies of what the view would show.
   bool by_view() {
-    static constexpr std::string_view kSuffix = "_copy";
-    c10::OperatorName name = op_.operator_name();
-    if (!name.name.ends_with(kSuffix)) {
-      return false;
-    }
-    name.name.resize(name.name.size() - kSuffix.size());
-    const auto view = c10::Dispatcher::singleton().findSchema(name);
+    const auto name = copied_view(op_.operator_name());
+    const auto view = name ? c10::Dispatcher::singleton().findSchema(*name) : std::nullopt;
     if (!view || view->schema().arguments().size() != arguments().size()) {
       return false;
     }
@@ -342,6 +333,23 @@ void infer(const c10::OperatorHandle& op, Stack& stack, const std::shared_ptr<Sh
     // ATen's own checks, among them wrong shapes in the caller's model.
     refuse(op, error.what_without_backtrace(), {});
   }
+}
+
+std::optional<c10::OperatorName> functional_name(c10::OperatorName name) {
+  if (!name.name.ends_with('_')) {
+    return std::nullopt;
+  }
+  name.name.pop_back();
+  return name;
+}
+
+std::optional<c10::OperatorName> copied_view(c10::OperatorName name) {
+  static constexpr std::string_view kSuffix = "_copy";
+  if (!name.name.ends_with(kSuffix)) {
+    return std::nullopt;
+  }
+  name.name.resize(name.name.size() - kSuffix.size());
+  return name;
 }
 
 bool makes_real_tensor(const c10::OperatorHandle& op, const Stack& stack) {

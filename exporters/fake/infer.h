@@ -6,6 +6,7 @@
 #include <ATen/core/stack.h>
 
 #include <memory>
+#include <optional>
 
 namespace exporters {
 
@@ -15,6 +16,11 @@ namespace exporters {
 /// below it; the Meta kernel when every size is a plain number. Throws Error that names the op and says how to register
 /// a shape function. Real tensors among the arguments count by their metadata only.
 void infer(const c10::OperatorHandle& op, torch::jit::Stack& stack, const std::shared_ptr<ShapeEnv>& env);
+
+/// Of an in-place op, the op that gives the result instead of writing it: "aten::add_.Tensor" → "aten::add.Tensor".
+std::optional<c10::OperatorName> functional_name(c10::OperatorName name);
+/// Of an op that copies what a view shows, the view: "aten::permute_copy" → "aten::permute".
+std::optional<c10::OperatorName> copied_view(c10::OperatorName name);
 
 /// Tensors made while tracing that do hold data, because code fills them where no op call shows: `at::tensor({…})` is
 /// `empty` and writes through data_ptr.

@@ -124,15 +124,20 @@ models::ForwardArgs flags_of(const ExportRequest& request) {
   return flags;
 }
 
+// The inputs that were given, or else the usual ones.
+NamedInputs sample_of(const models::PreTrainedModel& model, const ExportRequest& request, NamedInputs given) {
+  if (given.empty()) {
+    for (const auto& [name, value] : model.sample_inputs(sample_size(request.axes))) {
+      given.emplace_back(name, value);
+    }
+  }
+  return given;
+}
+
 ExportedModel export_checkpoint(const HfExporter& exporter, const ExportRequest& request) {
   const std::unique_ptr<ExportConfig> config = config_of(exporter, request, request.dynamic);
   const std::shared_ptr<const models::PreTrainedModel> model = load(request);
-  NamedInputs inputs = with_caches(*model, request.sample_inputs);
-  if (inputs.empty()) {
-    for (const auto& [name, value] : model->sample_inputs(sample_size(request.axes))) {
-      inputs.emplace_back(name, value);
-    }
-  }
+  const NamedInputs inputs = sample_of(*model, request, with_caches(*model, request.sample_inputs));
   for (const auto& [name, value] : request.flags) {
     if (find_input(inputs, name) != nullptr) {
       throw Error("'" + name + "' is an input of the program and no forward argument that an export fixes", {},
@@ -156,16 +161,6 @@ GenerationSettings generation_settings(const ExportRequest& request) {
   return settings;
 }
 
-NamedInputs generation_sample(const models::PreTrainedModel& model, const ExportRequest& request) {
-  NamedInputs inputs = request.sample_inputs;
-  if (inputs.empty()) {
-    for (const auto& [name, value] : model.sample_inputs(sample_size(request.axes))) {
-      inputs.emplace_back(name, value);
-    }
-  }
-  return inputs;
-}
-
 // A range of the sequence is one of the prompt, and after it of the tokens in the cache, which may be empty.
 std::map<std::string, Range> axes_of(const GenerationComponent& part, std::map<std::string, Range> axes) {
   if (const auto sequence = axes.find("sequence"); part.with_cache && sequence != axes.end()) {
@@ -182,7 +177,7 @@ ExportedModel export_generation(const HfExporter& exporter, const ExportRequest&
   std::vector<ComponentExport> components;
   std::vector<std::unique_ptr<ExportConfig>> configs;
   for (const GenerationComponent& part :
-       decompose_for_generation(model, generation_sample(*model, request), generation,
+       decompose_for_generation(model, sample_of(*model, request, request.sample_inputs), generation,
                                 {.dynamic = request.dynamic, .merged = request.merged})) {
     configs.push_back(config_of(exporter, request, request.dynamic));
     ComponentExport& component = components.emplace_back();
@@ -258,10 +253,11 @@ ExportedModel export_folder(const HfExporter& exporter, const ExportRequest& req
 }  // namespace
 
 void refuse_own_source(const fs::path& source, const fs::path& folder) {
-  const fs::path holder = target_kind(source) == TargetKind::kProgramFile ? source.parent_path() : source;
+  const TargetKind kind = target_kind(source);
+  const fs::path holder = kind == TargetKind::kProgramFile ? source.parent_path() : source;
   std::error_code missing;
   const bool is_same = fs::equivalent(holder.empty() ? fs::path(".") : holder, folder, missing);
-  if (is_same && !missing && target_kind(source) != TargetKind::kCheckpoint) {
+  if (is_same && !missing && kind != TargetKind::kCheckpoint) {
     throw Error("an export to " + folder.string() + " would take the place of its own source, " + source.string(), {},
                 "Write the export to a folder of its own.");
   }

@@ -73,55 +73,6 @@ std::set<fs::path> files_of_earlier_export(const fs::path& folder) {
   return files;
 }
 
-// "cache.layers.3.keys" → "cache.layers.*.keys"
-std::string any_layer(const std::string& path) {
-  std::string pattern;
-  for (size_t begin = 0; begin <= path.size();) {
-    const size_t end = std::min(path.find('.', begin), path.size());
-    const std::string part = path.substr(begin, end - begin);
-    const bool is_index = !part.empty() && part.find_first_not_of("0123456789") == std::string::npos;
-    pattern += (begin == 0 ? "" : ".") + (is_index ? "*" : part);
-    begin = end + 1;
-  }
-  return pattern;
-}
-
-/// Heads and their dimensions are the model's in every cache: for one export they are static from the start, instead of
-/// found to be so, layer by layer.
-class StaticHeads {
- public:
-  StaticHeads(ExportConfig& config, const NamedInputs& inputs) : config_(dynamic_cast<DynamoConfig*>(&config)) {
-    if (config_ == nullptr || !config_->dynamic) {
-      return;
-    }
-    before_ = config_->dynamic_shapes;
-    for (const auto& [name, value] : inputs) {
-      for (const auto& [path, tensor] : value.tensors()) {
-        if (name == "cache" && tensor.dim() == kStatesRank) {
-          const auto [slot, is_new] = config_->dynamic_shapes.try_emplace(any_layer(name + "." + path));
-          if (is_new || !slot->second.empty()) {  // without axes: all of them are static
-            slot->second.emplace(1, Dim::Static());
-            slot->second.emplace(3, Dim::Static());
-          }
-        }
-      }
-    }
-  }
-  ~StaticHeads() {
-    if (config_ != nullptr && config_->dynamic) {
-      config_->dynamic_shapes = std::move(before_);
-    }
-  }
-  StaticHeads(const StaticHeads&) = delete;
-  StaticHeads& operator=(const StaticHeads&) = delete;
-
- private:
-  static constexpr int64_t kStatesRank = 4;  // [batch, heads, length, head_dim]
-
-  DynamoConfig* config_;
-  DynamicShapes before_;
-};
-
 const ExportMetadata& first_metadata(const ExportedModel::Components& components) {
   ensure(!components.empty(), "this export has no components");
   return components.front().second.metadata;
@@ -333,7 +284,6 @@ ExportedModel HfExporter::export_components(const std::vector<ComponentExport>& 
   for (const ComponentExport& each : exports) {
     try {
       each.config->validate();
-      const StaticHeads heads(*each.config, each.sample_inputs);
       components.emplace_back(each.name, export_component(each.source, each.sample_inputs, *each.config));
     } catch (const Error& error) {
       throw error.with_context("component '" + each.name + "'");

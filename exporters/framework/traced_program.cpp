@@ -1,5 +1,6 @@
 #include "exporters/framework/traced_program.h"
 
+#include "exporters/graph/calls.h"
 #include "exporters/graph/dtype.h"
 #include "exporters/support/error.h"
 #include "exporters/support/version.h"
@@ -109,7 +110,7 @@ class Describer {
       description.outputs.push_back(value(leaf));
     }
     add_conditions(description.conditions);
-    count_ops(*program_.graph, description.ops);
+    for_each_call(*program_.graph, [&](const Node& call) { ++description.ops[call.target()]; });
     add_facts(description.facts);
     return description;
   }
@@ -153,20 +154,6 @@ class Describer {
       const std::string condition = guard.condition.substitute(renaming()).str();
       if (std::find(conditions.begin(), conditions.end(), condition) == conditions.end()) {
         conditions.push_back(condition);
-      }
-    }
-  }
-
-  static void count_ops(const Graph& graph, std::map<std::string, int64_t>& ops) {
-    for (const Node& node : graph) {
-      if (node.kind() == Node::Kind::kCall) {
-        ++ops[node.target()];
-      }
-      for (const Argument& argument : node.args()) {
-        if (const auto* subgraph = argument.get_if<GraphArgument>();
-            subgraph != nullptr && subgraph->graph != nullptr) {
-          count_ops(*subgraph->graph, ops);
-        }
       }
     }
   }

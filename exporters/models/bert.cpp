@@ -29,28 +29,8 @@ std::unique_ptr<EncoderModel> make_bert(Scope scope, const ModelConfig& config, 
 
 std::vector<HeadSpec> bert_heads(EncoderTask task, const ModelConfig& config) {
   const BertLikeSpec spec = spec_of(config);
-  const auto pooled = [&](std::string name, int64_t scores) {
-    return dense_head(HeadInput::kPooled, spec.hidden_size, std::move(name), scores);
-  };
-  switch (task) {
-    case EncoderTask::kMaskedLM:
-      return {words(spec)};
-    case EncoderTask::kPreTraining: {
-      HeadSpec predictions = words(spec);
-      predictions.field = "prediction_logits";
-      HeadSpec order = pooled("cls.seq_relationship", 2);
-      order.field = "seq_relationship_logits";
-      return {std::move(predictions), std::move(order)};
-    }
-    case EncoderTask::kNextSentencePrediction:
-      return {pooled("cls.seq_relationship", 2)};
-    case EncoderTask::kSequenceClassification:
-      return {pooled("classifier", config.num_labels())};
-    case EncoderTask::kMultipleChoice:
-      return {pooled("classifier", 1)};
-    default:
-      return {token_head(task, spec.hidden_size, config)};
-  }
+  return bert_task_heads(task, config, spec, words(spec),
+                         {.name = "cls.seq_relationship", .field = "seq_relationship_logits"});
 }
 
 }  // namespace exporters::models

@@ -77,6 +77,31 @@ EncoderTraits traits_of(const BertLikeSpec& spec) {
   return traits;
 }
 
+std::vector<HeadSpec> bert_task_heads(EncoderTask task, const ModelConfig& config, const BertLikeSpec& spec,
+                                      HeadSpec words, OrderHead order) {
+  const auto pooled = [&](std::string name, int64_t scores) {
+    return dense_head(HeadInput::kPooled, spec.hidden_size, std::move(name), scores);
+  };
+  switch (task) {
+    case EncoderTask::kMaskedLM:
+      return {std::move(words)};
+    case EncoderTask::kPreTraining: {
+      words.field = "prediction_logits";
+      HeadSpec sentences = pooled(std::move(order.name), order.scores);
+      sentences.field = std::move(order.field);
+      return {std::move(words), std::move(sentences)};
+    }
+    case EncoderTask::kNextSentencePrediction:
+      return {pooled(std::move(order.name), order.scores)};
+    case EncoderTask::kSequenceClassification:
+      return {pooled("classifier", config.num_labels())};
+    case EncoderTask::kMultipleChoice:
+      return {pooled("classifier", 1)};
+    default:
+      return {token_head(task, spec.hidden_size, config)};
+  }
+}
+
 std::vector<HeadSpec> roberta_like_heads(EncoderTask task, const ModelConfig& config, const BertLikeSpec& spec) {
   const int64_t hidden = spec.hidden_size;
   switch (task) {

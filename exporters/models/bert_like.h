@@ -81,6 +81,15 @@ BertLikeSpec read_bert_like(const ModelConfig& config, const BertLikeDefaults& d
 void check_bert_like(const ModelConfig& config, const BertLikeSpec& spec, std::span<const FieldRule> rules = {});
 /// What EncoderModel needs to know of it.
 EncoderTraits traits_of(const BertLikeSpec& spec);
+/// What predicts the order of two sentences in pre-training, from the pooled state.
+struct OrderHead {
+  std::string name;   ///< of the dense layer
+  std::string field;  ///< of the output
+  int64_t scores = 2;
+};
+/// The heads that BERT has, and those that follow it. @param words the head of the masked language model
+std::vector<HeadSpec> bert_task_heads(EncoderTask task, const ModelConfig& config, const BertLikeSpec& spec,
+                                      HeadSpec words, OrderHead order);
 /// The heads that RoBERTa has, and those that follow it.
 std::vector<HeadSpec> roberta_like_heads(EncoderTask task, const ModelConfig& config, const BertLikeSpec& spec);
 /// "<before>0<after>", "<before>1<after>", …

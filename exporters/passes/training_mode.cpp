@@ -1,5 +1,6 @@
 #include "exporters/passes/training_mode.h"
 
+#include "exporters/graph/calls.h"
 #include "exporters/graph/op_name.h"
 #include "exporters/support/error.h"
 
@@ -55,7 +56,7 @@ constexpr TrainingOp kTrainingOps[] = {
 };
 
 const TrainingOp* find_entry(const Node& node) {
-  if (node.kind() != Node::Kind::kCall || !is_dispatcher_target(node.target())) {
+  if (!is_dispatcher_target(node.target())) {
     return nullptr;
   }
   const std::string_view op = std::string_view(node.target()).substr(0, node.target().rfind('.'));
@@ -93,22 +94,13 @@ bool trains(const Node& node) {
   return entry->statistics.empty() || (statistics != nullptr && !statistics->is_none());
 }
 
-void collect(const Graph& graph, std::vector<Node*>& found) {
-  for (Node& node : graph) {
+std::vector<Node*> find_all(const ExportedProgram& program) {
+  std::vector<Node*> found;
+  for_each_call(*program.graph, [&](Node& node) {
     if (trains(node)) {
       found.push_back(&node);
     }
-    for (const Argument& argument : node.args()) {
-      if (const auto* subgraph = argument.get_if<GraphArgument>(); subgraph != nullptr && subgraph->graph != nullptr) {
-        collect(*subgraph->graph, found);
-      }
-    }
-  }
-}
-
-std::vector<Node*> find_all(const ExportedProgram& program) {
-  std::vector<Node*> found;
-  collect(*program.graph, found);
+  });
   return found;
 }
 

@@ -22,8 +22,6 @@
 namespace exporters::cases {
 namespace {
 
-std::string input_name(size_t i) { return "x" + std::to_string(i); }
-
 Tensors copies(const Tensors& tensors) {
   Tensors result;
   for (const at::Tensor& tensor : tensors) {
@@ -85,7 +83,7 @@ std::filesystem::path saved(const Case& example) {
 Tensors run_onnx(const onnx::OnnxRunner& runner, const Tensors& inputs) {
   onnx::OnnxRunner::Inputs named;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    named[input_name(i)] = inputs[i];
+    named[testing::input_name(i)] = inputs[i];
   }
   Tensors result;
   for (const auto& [name, tensor] : runner.run(named)) {
@@ -124,24 +122,12 @@ void expect_as_eager_in(const Interpreter& interpreter, const Case& example, con
 ExportedProgram traced(const Case& example) {
   TraceRequest request;
   request.module_class = "Case";
-  for (size_t i = 0; i < example.sample.size(); ++i) {
-    request.inputs.emplace_back(input_name(i), example.sample[i]);
-  }
+  request.inputs = testing::named(example.sample);
   for (const auto& [name, tensor] : example.parameters) {
     request.state.push_back({name, tensor, false, true, {}});
   }
   request.dynamic_shapes = example.dynamic_shapes;
-  request.forward = [&](const NamedInputs& inputs) {
-    Tensors tensors;
-    for (const auto& [name, value] : inputs) {
-      tensors.push_back(value.tensor());
-    }
-    std::vector<PyTree> outputs;
-    for (const at::Tensor& output : example.forward(tensors)) {
-      outputs.emplace_back(output);
-    }
-    return PyTree::tuple(std::move(outputs));
-  };
+  request.forward = testing::on_named_inputs(example.forward);
   ExportedProgram program = trace(request);
   verify(program);
   return program;

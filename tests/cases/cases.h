@@ -4,6 +4,7 @@
 #include "exporters/onnx/emit/model.h"
 #include "exporters/symbolic/dim.h"
 #include "tests/support/error_of.h"
+#include "tests/support/tensor_forward.h"
 
 #include <ATen/core/Tensor.h>
 
@@ -14,11 +15,11 @@
 
 namespace exporters::cases {
 
-using Tensors = std::vector<at::Tensor>;
+using testing::Tensors;
 
 /// A forward, the inputs it is traced with ("x0", "x1", …; every axis dynamic), and other inputs for the same program.
 struct Case {
-  std::function<Tensors(const Tensors&)> forward;
+  testing::TensorForward forward;
   Tensors sample;
   std::vector<Tensors> others = {};
   std::map<std::string, at::Tensor> parameters = {};

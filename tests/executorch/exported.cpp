@@ -9,9 +9,11 @@
 #include <sstream>
 
 namespace exporters::executorch::testing {
-namespace {
 
-std::string input_name(size_t i) { return "x" + std::to_string(i); }
+using exporters::testing::input_name;
+using exporters::testing::on_named_inputs;
+
+namespace {
 
 // Every axis of every input with the same bound.
 std::map<std::string, int64_t> bounds(const Tensors& samples, int64_t largest) {
@@ -28,31 +30,13 @@ std::map<std::string, int64_t> bounds(const Tensors& samples, int64_t largest) {
 
 void use_executorch() { [[maybe_unused]] static const bool registered = (register_executorch_format(), true); }
 
-NamedInputs named(const Tensors& tensors) {
-  NamedInputs inputs;
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    inputs.emplace_back(input_name(i), tensors[i]);
-  }
-  return inputs;
-}
-
 ExportSource source_of(const TensorForward& forward, const std::map<std::string, at::Tensor>& parameters) {
   ExportSource result;
   result.architecture = "Test";
   for (const auto& [name, tensor] : parameters) {
     result.state.push_back({name, tensor});
   }
-  result.forward = [forward](const NamedInputs& inputs) {
-    Tensors tensors;
-    for (const auto& [name, value] : inputs) {
-      tensors.push_back(value.tensor());
-    }
-    std::vector<PyTree> outputs;
-    for (const at::Tensor& output : forward(tensors)) {
-      outputs.emplace_back(output);
-    }
-    return PyTree::tuple(std::move(outputs));
-  };
+  result.forward = on_named_inputs(forward);
   return result;
 }
 

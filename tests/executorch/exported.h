@@ -2,6 +2,7 @@
 
 #include "exporters/executorch/exporter.h"
 #include "exporters/framework/exported_model.h"
+#include "tests/support/tensor_forward.h"
 
 #include <ATen/core/Tensor.h>
 
@@ -15,9 +16,9 @@
 
 namespace exporters::executorch::testing {
 
-using Tensors = std::vector<at::Tensor>;
-/// A forward on plain tensors.
-using TensorForward = std::function<Tensors(const Tensors&)>;
+using exporters::testing::named;
+using exporters::testing::TensorForward;
+using exporters::testing::Tensors;
 
 struct ExportedOptions {
   std::string backend = "xnnpack";
@@ -57,6 +58,5 @@ void use_executorch();
 
 /// The forward as something to export.
 ExportSource source_of(const TensorForward& forward, const std::map<std::string, at::Tensor>& parameters = {});
-NamedInputs named(const Tensors& tensors);
 
 }  // namespace exporters::executorch::testing

@@ -7,32 +7,16 @@
 #include <ATen/ops/equal.h>
 
 namespace exporters::onnx::testing {
+
+using exporters::testing::named;
+using exporters::testing::on_named_inputs;
+
 namespace {
-
-std::string input_name(size_t i) { return "x" + std::to_string(i); }
-
-NamedInputs named(const Tensors& tensors) {
-  NamedInputs inputs;
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    inputs.emplace_back(input_name(i), tensors[i]);
-  }
-  return inputs;
-}
 
 ExportSource source(const Forward& forward) {
   ExportSource result;
   result.architecture = "Test";
-  result.forward = [forward](const NamedInputs& inputs) {
-    Tensors tensors;
-    for (const auto& [name, value] : inputs) {
-      tensors.push_back(value.tensor());
-    }
-    std::vector<PyTree> outputs;
-    for (const at::Tensor& output : forward(tensors)) {
-      outputs.emplace_back(output);
-    }
-    return PyTree::tuple(std::move(outputs));
-  };
+  result.forward = on_named_inputs(forward);
   return result;
 }
 

@@ -11,6 +11,11 @@
 #include <cstdlib>
 
 namespace exporters::onnx::testing {
+
+using exporters::testing::input_name;
+using exporters::testing::named;
+using exporters::testing::on_named_inputs;
+
 namespace {
 
 std::filesystem::path empty_folder(const std::filesystem::path& path) {
@@ -35,8 +40,6 @@ std::filesystem::path next_model_path() {
   return models_folder() / (name + "_" + std::to_string(counts[name]++) + ".onnx");
 }
 
-std::string input_name(size_t i) { return "x" + std::to_string(i); }
-
 void compare(const at::Tensor& actual, const at::Tensor& expected, const Tolerance& tolerance,
              const std::string& what) {
   ASSERT_EQ(actual.scalar_type(), expected.scalar_type()) << what;
@@ -58,24 +61,12 @@ ExportedProgram traced(const Forward& forward, const Tensors& samples, const Dyn
                        const std::map<std::string, at::Tensor>& parameters) {
   TraceRequest request;
   request.module_class = "Test";
-  for (size_t i = 0; i < samples.size(); ++i) {
-    request.inputs.emplace_back(input_name(i), samples[i]);
-  }
+  request.inputs = named(samples);
   for (const auto& [name, tensor] : parameters) {
     request.state.push_back({name, tensor});
   }
   request.dynamic_shapes = shapes;
-  request.forward = [&](const NamedInputs& inputs) {
-    Tensors tensors;
-    for (const auto& [name, value] : inputs) {
-      tensors.push_back(value.tensor());
-    }
-    std::vector<PyTree> outputs;
-    for (const at::Tensor& output : forward(tensors)) {
-      outputs.emplace_back(output);
-    }
-    return PyTree::tuple(std::move(outputs));
-  };
+  request.forward = on_named_inputs(forward);
   return trace(request);
 }
 
@@ -85,17 +76,17 @@ void expect_same(const ExportedProgram& program, const Forward& forward, const s
   save_model(to_onnx(program, options), path);
   const OnnxRunner runner(path);
   for (const Tensors& tensors : inputs) {
-    OnnxRunner::Inputs named;
+    OnnxRunner::Inputs bound;
     std::string what = program.str() + path.filename().string();
     for (size_t i = 0; i < tensors.size(); ++i) {
-      named[input_name(i)] = tensors[i];
+      bound[input_name(i)] = tensors[i];
       what += " " + ::testing::PrintToString(tensors[i].sizes().vec());
     }
     Tensors expected;
     for (const at::Tensor& tensor : forward(tensors)) {
       expected.push_back(tensor);
     }
-    const auto outputs = runner.run(named);
+    const auto outputs = runner.run(bound);
     ASSERT_EQ(outputs.size(), expected.size());
     for (size_t i = 0; i < outputs.size(); ++i) {
       compare(outputs[i].second, expected[i], tolerance, what);

@@ -3,6 +3,7 @@
 #include "exporters/graph/exported_program.h"
 #include "exporters/onnx/convert.h"
 #include "exporters/symbolic/dim.h"
+#include "tests/support/tensor_forward.h"
 
 #include <ATen/core/Tensor.h>
 #include <gtest/gtest.h>
@@ -14,9 +15,8 @@
 
 namespace exporters::onnx::testing {
 
-using Tensors = std::vector<at::Tensor>;
-/// A forward on plain tensors.
-using Forward = std::function<Tensors(const Tensors&)>;
+using exporters::testing::Tensors;
+using Forward = exporters::testing::TensorForward;
 
 /// What the comparison allows. float32 sums of a few hundred terms in another order differ by some 1e-6.
 struct Tolerance {

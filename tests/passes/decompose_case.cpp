@@ -5,6 +5,7 @@
 #include "exporters/passes/op_facts.h"
 #include "exporters/support/error.h"
 #include "exporters/trace/trace.h"
+#include "tests/support/tensor_forward.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/TensorOperators.h>
@@ -122,7 +123,7 @@ ExportedProgram traced(const Case& example) {
   request.dynamic = false;
   const Tensors inputs = make_inputs(example, kSample);
   for (size_t i = 0; i < inputs.size(); ++i) {
-    const std::string name = "x" + std::to_string(i);
+    const std::string name = testing::input_name(i);
     request.inputs.emplace_back(name, inputs[i]);
     const std::vector<std::string> axes = parsed(example.inputs[i]).axes;
     for (size_t axis = 0; axis < axes.size(); ++axis) {
@@ -131,17 +132,7 @@ ExportedProgram traced(const Case& example) {
       }
     }
   }
-  request.forward = [&](const NamedInputs& given) {
-    Tensors tensors;
-    for (const auto& [name, value] : given) {
-      tensors.push_back(value.tensor());
-    }
-    std::vector<PyTree> outputs;
-    for (const at::Tensor& output : example.forward(tensors)) {
-      outputs.emplace_back(output);
-    }
-    return PyTree::tuple(std::move(outputs));
-  };
+  request.forward = testing::on_named_inputs(example.forward);
   return trace(request);
 }
 
@@ -169,7 +160,7 @@ void check(const Case& example, const DecompositionTable& table) {
   SCOPED_TRACE(core->str());
   verify(*core);
   EXPECT_TRUE(is_functional(*core->graph));
-  EXPECT_THAT(outside_core(*core->graph), testing::IsEmpty());
+  EXPECT_THAT(outside_core(*core->graph), ::testing::IsEmpty());
   EXPECT_EQ(facts_of(*core), facts_of(*whole));
   const Interpreter before(whole);
   const Interpreter after(core);
@@ -186,7 +177,7 @@ void check(const Case& example, const DecompositionTable& table) {
       const Tensors actual = run(after, for_after);
       ASSERT_EQ(actual.size(), expected.size());
       for (size_t i = 0; i < expected.size(); ++i) {
-        const std::string what = "output " + std::to_string(i) + " at " + testing::PrintToString(sizes);
+        const std::string what = "output " + std::to_string(i) + " at " + ::testing::PrintToString(sizes);
         expect_close(actual[i], expected[i], example.tolerance, what + " against eager");
         expect_close(actual[i], undecomposed[i], example.tolerance, what + " against the undecomposed program");
       }
@@ -194,7 +185,7 @@ void check(const Case& example, const DecompositionTable& table) {
         expect_close(for_after[i], for_eager[i], example.tolerance, "input afterwards");
       }
     } catch (const std::exception& error) {
-      ADD_FAILURE() << testing::PrintToString(sizes) << ": " << error.what();
+      ADD_FAILURE() << ::testing::PrintToString(sizes) << ": " << error.what();
     }
   }
 }
