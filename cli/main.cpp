@@ -1,4 +1,5 @@
 #include "cli/commands.h"
+#include "cli/interrupt.h"
 
 #include "exporters/dynamo/exporter.h"
 #ifdef HFX_WITH_EXECUTORCH
@@ -105,6 +106,7 @@ int main(int argc, char** argv) {
   hfx::add_models_command(app);
   hfx::add_stages_command(app);
   try {
+    hfx::clean_up_when_interrupted();
     require_current_folder();
     exporters::register_dynamo_backend();
     exporters::onnx::register_onnx_backend();

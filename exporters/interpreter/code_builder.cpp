@@ -1,7 +1,7 @@
 #include "exporters/interpreter/code_builder.h"
 
+#include "exporters/graph/higher_order.h"
 #include "exporters/graph/op_name.h"
-#include "exporters/interpreter/higher_order.h"
 #include "exporters/support/error.h"
 
 #include <ATen/core/function_schema.h>
@@ -10,6 +10,20 @@
 #include <algorithm>
 
 namespace exporters {
+namespace {
+
+Instruction::Kind instruction_kind(HigherOrderCall::Kind kind) {
+  switch (kind) {
+    case HigherOrderCall::Kind::kCond:
+      return Instruction::Kind::kCond;
+    case HigherOrderCall::Kind::kWhile:
+      return Instruction::Kind::kWhile;
+    default:
+      return Instruction::Kind::kInline;
+  }
+}
+
+}  // namespace
 
 void CodeBuilder::build() {
   code_.outputs_ = untyped_operands(graph_.outputs());
@@ -65,7 +79,7 @@ void CodeBuilder::build_dispatched(const Node& node, Instruction& instruction) {
 
 void CodeBuilder::build_higher_order(const Node& node, Instruction& instruction) {
   const HigherOrderCall call = read_higher_order(node);
-  instruction.kind = call.kind;
+  instruction.kind = instruction_kind(call.kind);
   instruction.carried = call.carried;
   for (const GraphArgument* branch : call.branches) {
     instruction.branches.push_back(std::make_unique<Code>(*branch->graph, Code::Constants{}));

@@ -1,40 +1,20 @@
 #include "exporters/onnx/convert.h"
 
+#include "exporters/graph/calls.h"
 #include "exporters/onnx/index_limits.h"
 #include "exporters/onnx/size_conditions.h"
+#include "exporters/onnx/translations/translate.h"
 #include "exporters/support/error.h"
+#include "exporters/support/log.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <set>
 #include <unordered_map>
-#include <unordered_set>
 
 namespace exporters::onnx {
 namespace {
-
-// Integers over sizes have no nodes: their expressions are computed where they are used.
-bool is_size_arithmetic(const Node& node) {
-  const auto& outputs = node.outputs();
-  const bool integers = !outputs.empty() && std::all_of(outputs.begin(), outputs.end(), [](const Value* output) {
-    return output->kind() == Value::Kind::kSymInt;
-  });
-  return integers && !node.is_call("aten.item.default") && !node.is_call("aten._local_scalar_dense.default");
-}
-
-// Functional ops without used results, assertions among them, leave no trace. What declares a symbol stays.
-bool is_dead(const Node& node) {
-  const auto& outputs = node.outputs();
-  const auto used = [](const Value* value) { return value->has_users() || value->kind() == Value::Kind::kSymInt; };
-  return std::none_of(outputs.begin(), outputs.end(), [&](const Value* output) {
-    return used(output) || std::any_of(output->elements().begin(), output->elements().end(), used);
-  });
-}
-
-bool needs_translation(const Node& node) {
-  return node.kind() == Node::Kind::kCall && !is_dead(node) && !is_size_arithmetic(node);
-}
 
 std::string module_path(const Node& node) {
   const std::string& path = node.module_stack().empty() ? node.place().module_path : node.module_stack().back().path;
@@ -170,9 +150,11 @@ class Converter {
     refuse_state_updates();
     refuse_missing_translations();
     add_inputs();
-    translate_nodes();
+    translate_nodes(context_, *program_.graph);
     add_outputs();
-    remove_dead_nodes();
+    warn_of_missing_kernels();
+    rename_outputs();
+    remove_dead_nodes(context_.graph());
     return finish();
   }
 
@@ -180,13 +162,13 @@ class Converter {
   void refuse_state_updates() const;
   void refuse_missing_translations() const;
   void add_inputs();
-  void translate_nodes();
-  void translate(const Node& node);
   void add_outputs();
   SizeConditions size_conditions() const;
+  bool mentions_named_dim(const BoolExpr& condition) const;
   IndexLimits index_limits() const;
   void add_output(const Value* value, const std::string& name);
-  void remove_dead_nodes();
+  void warn_of_missing_kernels() const;
+  void rename_outputs();
   OnnxModel finish();
   OnnxValueInfo info(const std::string& name, const Value* value) const;
 
@@ -211,11 +193,11 @@ void Converter::refuse_state_updates() const {
 
 void Converter::refuse_missing_translations() const {
   std::map<std::string, std::set<std::string>> missing;  // op → module paths
-  for (const Node& node : *program_.graph) {
+  for_each_call(*program_.graph, [&](const Node& node) {
     if (needs_translation(node) && find_onnx_translation(node.target(), options_.opset) == nullptr) {
       missing[node.target()].insert(module_path(node));
     }
-  }
+  });
   if (missing.empty()) {
     return;
   }
@@ -266,39 +248,6 @@ void Converter::add_inputs() {
   }
 }
 
-void Converter::translate_nodes() {
-  for (const Node& node : *program_.graph) {
-    if (!needs_translation(node)) {
-      continue;
-    }
-    context_.enter(&node);
-    try {
-      translate(node);
-    } catch (const Error& error) {
-      if (!error.where().empty()) {
-        throw;
-      }
-      throw error.with_context(node.describe());
-    }
-  }
-  context_.enter(nullptr);
-}
-
-void Converter::translate(const Node& node) {
-  const OnnxTranslation& function = *find_onnx_translation(node.target(), options_.opset);
-  const OnnxValues results = function(context_, OpCall(context_, node));
-  const bool is_list = node.outputs().size() == 1 && node.output()->kind() == Value::Kind::kTensorList;
-  const std::vector<Value*>& outputs = is_list ? node.output()->elements() : node.outputs();
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    const Value* output = outputs[i];
-    if (i >= results.size()) {
-      ensure(!output->has_users(), "its output {} has no ONNX counterpart", i);
-      continue;
-    }
-    context_.bind(output, output->is_tensor() ? context_.cast(results[i], output->meta().dtype) : results[i]);
-  }
-}
-
 void Converter::add_outputs() {
   size_t index = 0;
   for (const OutputSpec& spec : program_.signature.outputs) {
@@ -325,33 +274,26 @@ void Converter::add_output(const Value* value, const std::string& name) {
   graph.outputs.push_back(info(name, value));
 }
 
-void Converter::remove_dead_nodes() {
-  OnnxGraph& graph = context_.graph();
-  for (OnnxNode& node : graph.nodes) {
-    for (auto* names : {&node.inputs, &node.outputs}) {
-      for (std::string& name : *names) {
-        const auto renamed = renamed_.find(name);
-        if (renamed != renamed_.end()) {
-          name = renamed->second;
-        }
+void Converter::warn_of_missing_kernels() const {
+  if (!context_.without_kernel().empty()) {
+    log_warning("ONNX Runtime's CPU provider does not run {} on float64: export the model as float32 for it",
+                fmt::join(context_.without_kernel(), ", "));
+  }
+}
+
+// Names are unique over all graphs, so that one that a graph inside a node takes from outside is renamed alike.
+void Converter::rename_outputs() {
+  for_each_graph(context_.graph(), [&](OnnxGraph& graph) {
+    const auto rename = [&](std::string& name) {
+      if (const auto renamed = renamed_.find(name); renamed != renamed_.end()) {
+        name = renamed->second;
       }
+    };
+    for (OnnxNode& node : graph.nodes) {
+      std::for_each(node.inputs.begin(), node.inputs.end(), rename);
+      std::for_each(node.outputs.begin(), node.outputs.end(), rename);
     }
-  }
-  std::unordered_set<std::string> used;
-  for (const OnnxValueInfo& output : graph.outputs) {
-    used.insert(output.name);
-  }
-  std::vector<OnnxNode> live;
-  for (auto node = graph.nodes.rbegin(); node != graph.nodes.rend(); ++node) {
-    if (std::any_of(node->outputs.begin(), node->outputs.end(),
-                    [&](const auto& name) { return used.contains(name); })) {
-      used.insert(node->inputs.begin(), node->inputs.end());
-      live.push_back(std::move(*node));
-    }
-  }
-  std::reverse(live.begin(), live.end());
-  graph.nodes = std::move(live);
-  std::erase_if(graph.initializers, [&](const OnnxTensor& tensor) { return !used.contains(tensor.name); });
+  });
 }
 
 OnnxModel Converter::finish() {
@@ -386,10 +328,21 @@ SizeConditions Converter::size_conditions() const {
   for (const Guard& guard : program_.guards) {
     conditions.push_back(axes_.condition(guard.condition));
   }
-  for (const BoolExpr& requirement : context_.requirements()) {
+  for (const auto& [requirement, place] : context_.requirements()) {
     conditions.push_back(axes_.condition(requirement));
+    if (mentions_named_dim(requirement)) {
+      log_warning("the ONNX model takes sizes with {} only: ONNX Runtime does not run {} on empty tensors",
+                  conditions.back().str(), place);
+    }
   }
   return SizeConditions(std::move(conditions));
+}
+
+// A range that the user gave is not narrowed without a word.
+bool Converter::mentions_named_dim(const BoolExpr& condition) const {
+  const std::vector<Symbol> symbols = condition.free_symbols();
+  return std::any_of(symbols.begin(), symbols.end(),
+                     [&](Symbol symbol) { return program_.dim_names.contains(symbol.name()); });
 }
 
 // By the names that the inputs have in the model.

@@ -2,6 +2,7 @@
 
 #include "exporters/framework/call_inputs.h"
 #include "exporters/framework/registry.h"
+#include "exporters/graph/calls.h"
 #include "exporters/graph/dtype.h"
 #include "exporters/graph/op_name.h"
 #include "exporters/onnx/convert.h"
@@ -60,13 +61,13 @@ void functional_form(ExportedProgram& program, const OnnxConfig& config) {
 // Which ops of the program have an ONNX form, how others are taken apart, and whether there are such.
 bool has_untranslated(const Graph& graph, int64_t opset, DecompositionTable& translated) {
   bool found = false;
-  for (const Node& node : graph) {
-    if (node.kind() != Node::Kind::kCall || !is_dispatcher_target(node.target())) {
-      continue;
+  for_each_call(graph, [&](const Node& node) {
+    if (!is_dispatcher_target(node.target())) {
+      return;
     }
     if (find_onnx_translation(node.target(), opset) != nullptr) {
       translated.keep(node.target());
-      continue;
+      return;
     }
     if (active_replacement(lookup_operator(node.target())) != nullptr) {
       translated.add(node.target(), Decomposition());
@@ -74,7 +75,7 @@ bool has_untranslated(const Graph& graph, int64_t opset, DecompositionTable& tra
       translated.add(node.target(), *known);
     }
     found = found || translated.decomposes(node.target());
-  }
+  });
   return found;
 }
 
@@ -203,7 +204,7 @@ ExportedComponent OnnxExporter::open_program(const fs::path& file) const {
   component.program = load_program(file);
   const auto model = as_onnx(*component.program).model({.keep_inline_bytes = 0});
   for (const OnnxValueInfo& input : model->graph.inputs) {
-    component.metadata.kwargs.push_back({input.name, {}, "{}"});
+    component.metadata.kwargs.push_back({argument_name(input.name), {}, "{}"});
   }
   std::vector<std::string> names;
   for (const OnnxValueInfo& output : model->graph.outputs) {

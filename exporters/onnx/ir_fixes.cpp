@@ -19,22 +19,6 @@ Registry& registry() {
   return instance;
 }
 
-// The graph, then those inside it. Our writer's own graphs: their depth is what translations make.
-void for_each_graph(OnnxGraph& graph, const std::function<void(OnnxGraph&)>& visit) {
-  visit(graph);
-  for (OnnxNode& node : graph.nodes) {
-    for (OnnxAttribute& attribute : node.attributes) {
-      if (const auto* inner = std::get_if<std::shared_ptr<OnnxGraph>>(&attribute.data)) {
-        for_each_graph(**inner, visit);
-      } else if (const auto* several = std::get_if<std::vector<std::shared_ptr<OnnxGraph>>>(&attribute.data)) {
-        for (const auto& each : *several) {
-          for_each_graph(*each, visit);
-        }
-      }
-    }
-  }
-}
-
 // Nodes are named "encoder/layer/0/Gather_1": module path, then the node's own name.
 EffectPlace place_of(const std::string& node) {
   const size_t slash = node.rfind('/');

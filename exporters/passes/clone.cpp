@@ -1,5 +1,9 @@
 #include "exporters/passes/clone.h"
 
+#include "exporters/support/error.h"
+
+#include <algorithm>
+#include <optional>
 #include <unordered_map>
 
 namespace exporters {
@@ -10,15 +14,25 @@ class GraphClone {
   GraphClone(const Graph& from, Graph& to) : from_(from), to_(to) {}
 
   void run() {
-    for (const Node& node : from_) {
-      if (node.is_placeholder()) {
-        copy_value(*node.output(), *to_.add_placeholder(node.name(), node.output()->kind()));
-        copy_place(node, *values_.at(node.output())->node());
-      } else if (!node.is_output()) {
-        copy_call(node);
-      }
+    for (const Value* placeholder : from_.placeholders()) {
+      Value* copy = to_.add_placeholder(placeholder->name(), placeholder->kind());
+      copy_value(*placeholder, *copy);
+      copy_place(*placeholder->node(), *copy->node());
     }
+    copy_calls();
     to_.set_outputs(mapped(from_.outputs()));
+  }
+
+  std::vector<Argument> run_in_place(const std::vector<Argument>& inputs) {
+    const std::vector<Value*> placeholders = from_.placeholders();
+    ensure(placeholders.size() == inputs.size(), "a subgraph of {} inputs is called with {}", placeholders.size(),
+           inputs.size());
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      values_.emplace(placeholders[i], inputs[i]);
+      rename_symbol(*placeholders[i], inputs[i]);
+    }
+    copy_calls();
+    return mapped(from_.outputs());
   }
 
   Argument mapped(const Argument& argument) const {
@@ -35,6 +49,35 @@ class GraphClone {
   }
 
  private:
+  void copy_calls() {
+    for (const Node& node : from_) {
+      if (node.kind() == Node::Kind::kCall) {
+        copy_call(node);
+      }
+    }
+  }
+
+  // A size that the subgraph knows by a name of its own is one of the surrounding graph.
+  void rename_symbol(const Value& placeholder, const Argument& input) {
+    const auto symbol = placeholder.kind() == Value::Kind::kSymInt ? placeholder.sym().as_symbol() : std::nullopt;
+    const auto* value = input.get_if<Value*>();
+    const auto* number = input.get_if<int64_t>();
+    if (!symbol || (value == nullptr && number == nullptr)) {
+      return;
+    }
+    const Expr size = value != nullptr ? (*value)->sym() : Expr(*number);
+    if (size != Expr(*symbol)) {
+      symbols_.emplace(*symbol, size);
+    }
+  }
+
+  Expr renamed(const Expr& size) const {
+    return size.substitute([this](Symbol symbol) -> std::optional<Expr> {
+      const auto found = symbols_.find(symbol);
+      return found == symbols_.end() ? std::nullopt : std::optional(found->second);
+    });
+  }
+
   std::vector<Argument> mapped(const std::vector<Argument>& arguments) const {
     std::vector<Argument> result;
     for (const Argument& argument : arguments) {
@@ -62,6 +105,14 @@ class GraphClone {
   void copy_value(const Value& from, Value& to) {
     to.meta() = from.meta();
     to.sym() = from.sym();
+    if (!symbols_.empty()) {
+      to.sym() = renamed(to.sym());
+      to.meta().storage_offset = renamed(to.meta().storage_offset);
+      for (auto* sizes : {&to.meta().sizes, &to.meta().strides}) {
+        std::transform(sizes->begin(), sizes->end(), sizes->begin(),
+                       [this](const Expr& size) { return renamed(size); });
+      }
+    }
     values_.emplace(&from, &to);
   }
 
@@ -73,7 +124,8 @@ class GraphClone {
 
   const Graph& from_;
   Graph& to_;
-  std::unordered_map<const Value*, Value*> values_;
+  std::unordered_map<const Value*, Argument> values_;
+  std::unordered_map<Symbol, Expr> symbols_;
 };
 
 }  // namespace
@@ -82,6 +134,10 @@ std::shared_ptr<Graph> clone(const Graph& graph) {
   auto copy = std::make_shared<Graph>();
   GraphClone(graph, *copy).run();
   return copy;
+}
+
+std::vector<Argument> copy_calls(const Graph& from, Graph& to, const std::vector<Argument>& inputs) {
+  return GraphClone(from, to).run_in_place(inputs);
 }
 
 ExportedProgram clone(const ExportedProgram& program) {

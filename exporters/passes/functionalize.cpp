@@ -3,6 +3,7 @@
 #include "exporters/graph/op_name.h"
 #include "exporters/passes/dead_code.h"
 #include "exporters/passes/emit.h"
+#include "exporters/passes/inline_subgraphs.h"
 #include "exporters/passes/inplace_ops.h"
 #include "exporters/passes/op_facts.h"
 #include "exporters/passes/view_ops.h"
@@ -508,6 +509,7 @@ class Functionalizer {
 }  // namespace
 
 void functionalize(ExportedProgram& program) {
+  inline_subgraphs(*program.graph);
   if (!is_functional(*program.graph)) {
     Functionalizer(program).run();
   }

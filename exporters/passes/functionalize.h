@@ -4,7 +4,8 @@
 
 namespace exporters {
 
-/// Rewrites the program without ops that write to their inputs. An in-place op becomes the op that gives a new tensor;
+/// Inlines subgraphs that are simply run (inline_subgraphs), and rewrites the program without ops that write to their
+/// inputs. An in-place op becomes the op that gives a new tensor;
 /// the tensor that it wrote to through views is rebuilt from it with the views' inverses (`slice_scatter` for `slice`),
 /// and whatever reads that memory later reads the rebuilt tensor, through views taken anew.
 /// What is written to user inputs, buffers and parameters becomes outputs of the signature, before the user outputs.

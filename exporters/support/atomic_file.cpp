@@ -12,7 +12,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <mutex>
 #include <random>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -40,6 +42,26 @@ void remove_if_abandoned(const fs::path& path) {
     std::error_code ignored;
     fs::remove_all(path, ignored);
   }
+}
+
+// The temporaries of this process, for remove_uncommitted.
+struct Uncommitted {
+  std::mutex mutex;
+  std::set<fs::path> paths;
+
+  void add(const fs::path& path) {
+    const std::lock_guard lock(mutex);
+    paths.insert(path);
+  }
+  void forget(const fs::path& path) {
+    const std::lock_guard lock(mutex);
+    paths.erase(path);
+  }
+};
+
+Uncommitted& uncommitted() {
+  static auto* instance = new Uncommitted;  // writers may outlive static objects
+  return *instance;
 }
 
 bool is_still_at(int fd, const fs::path& path) {
@@ -163,12 +185,14 @@ AtomicFile::AtomicFile(const fs::path& target, Durability durability)
   }
   remove_abandoned(target_);
   fd_ = make_locked(target_, temporary_, make_file);
+  uncommitted().add(temporary_);
 }
 
 AtomicFile::~AtomicFile() {
   if (!committed_ && fd_.valid()) {
     ::unlink(temporary_.c_str());
   }
+  uncommitted().forget(temporary_);
 }
 
 void AtomicFile::write_all(std::span<const std::byte> bytes, uint64_t offset) {
@@ -194,8 +218,8 @@ void AtomicFile::write(std::span<const std::byte> bytes) {
 void AtomicFile::write(std::string_view text) { write(std::as_bytes(std::span(text.data(), text.size()))); }
 
 void AtomicFile::write_at(uint64_t offset, std::string_view text) {
-  ensure(offset <= size_ && text.size() <= size_ - offset, "Cannot write {} at byte {} of {}, which has {}", text.size(),
-         offset, quote(target_.native(), 400), size_);
+  ensure(offset <= size_ && text.size() <= size_ - offset, "Cannot write {} at byte {} of {}, which has {}",
+         text.size(), offset, quote(target_.native(), 400), size_);
   write_all(std::as_bytes(std::span(text.data(), text.size())), offset);
 }
 
@@ -261,12 +285,14 @@ AtomicFolder::AtomicFolder(const fs::path& target, Options options)
   }
   remove_abandoned(target_);
   lock_ = make_locked(target_, temporary_, make_folder);
+  uncommitted().add(temporary_);
 }
 
 AtomicFolder::~AtomicFolder() {
   // Before a commit: what was built. After it: the old folder, which the swap put here.
   std::error_code ignored;
   fs::remove_all(temporary_, ignored);
+  uncommitted().forget(temporary_);
 }
 
 void AtomicFolder::keep_old_files() const {
@@ -333,6 +359,14 @@ void AtomicFolder::commit() {
   fs::remove_all(temporary_, ignored);
   if (options_.durability == Durability::kDurable) {
     sync_folder(target_.parent_path());
+  }
+}
+
+void remove_uncommitted() {
+  const std::lock_guard lock(uncommitted().mutex);
+  for (const fs::path& path : uncommitted().paths) {
+    std::error_code ignored;
+    fs::remove_all(path, ignored);
   }
 }
 

@@ -97,4 +97,8 @@ class AtomicFolder {
   bool committed_ = false;
 };
 
+/// Removes what the AtomicFiles and AtomicFolders of this process have not committed, for a process that a signal ends:
+/// nothing may be written afterwards. Thread-safe, but not for use within a signal handler.
+void remove_uncommitted();
+
 }  // namespace exporters

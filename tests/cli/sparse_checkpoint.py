@@ -10,6 +10,7 @@ Only the standard library is imported: a process's peak memory starts with that 
 import json
 import os
 import pathlib
+import signal
 import struct
 import subprocess
 import sys
@@ -149,7 +150,24 @@ def check(hfx, work, settings):
     assert dense or data.st_blocks * 512 < DISK_LIMIT, data.st_blocks * 512
 
 
+def check_interrupt(hfx, work):
+    """What a user stops leaves nothing behind."""
+    checkpoint, out = work / "checkpoint", work / "out"
+    settings = dict(CASES["bytes to convert to bfloat16"])
+    write_checkpoint(checkpoint, {key: settings[key] for key in settings if key not in ("shards", "dtype", "dense")}, 1, True)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        process = subprocess.Popen([hfx, "export", checkpoint, "--to", "onnx", "-o", out, "--dtype", "bfloat16"],
+                                   stdout=subprocess.DEVNULL)
+        while process.poll() is None and not any(work.glob(".out.partial-*")):
+            time.sleep(0.001)
+        process.send_signal(number)
+        assert process.wait() == -number, process.returncode
+        assert [path.name for path in work.iterdir()] == ["checkpoint"], list(work.iterdir())
+
+
 def main():
+    with tempfile.TemporaryDirectory() as work:
+        check_interrupt(sys.argv[1], pathlib.Path(work))
     for name, settings in CASES.items():
         print(name)
         with tempfile.TemporaryDirectory() as work:

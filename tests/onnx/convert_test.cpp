@@ -7,6 +7,7 @@
 #include "exporters/trace/trace.h"
 #include "tests/onnx/harness.h"
 #include "tests/onnx/support.h"
+#include "tests/support/warnings.h"
 
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
@@ -18,6 +19,7 @@ using namespace testing;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 std::vector<std::string> names(const std::vector<OnnxValueInfo>& infos) {
   std::vector<std::string> result;
@@ -180,6 +182,22 @@ TEST(IndexLimits, AnEntryOfAnotherFormIsAnError) {
                 index_limits_of({{kIndexLimitsKey, R"({"x": {"limit": "many"}})"}});
               }),
               HasSubstr("limit"));
+}
+
+// ONNX Runtime itself is asked whether it has kernels.
+TEST(ToOnnx, TellsOfOperatorsThatTheCpuProviderDoesNotRunOnFloat64) {
+  const auto warnings_of = [](const Forward& forward) {
+    const ExportedProgram program = traced(forward, {at::rand({2, 3}, at::kDouble)});
+    const exporters::testing::Warnings warnings;
+    const auto folder = scratch_folder();
+    save_model(to_onnx(program), folder / "m.onnx");
+    const std::string error = error_of([&] { const OnnxRunner runner(folder / "m.onnx"); });
+    EXPECT_EQ(error == "no error", warnings.texts.empty()) << error;
+    return warnings.texts;
+  };
+  EXPECT_THAT(warnings_of([](const Tensors& t) { return Tensors{at::gelu(t[0]).erf()}; }),
+              ElementsAre(HasSubstr("does not run Erf, Gelu on float64")));
+  EXPECT_THAT(warnings_of([](const Tensors& t) { return Tensors{t[0].tanh().matmul(t[0].t())}; }), IsEmpty());
 }
 
 }  // namespace

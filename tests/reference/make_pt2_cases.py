@@ -144,6 +144,22 @@ def loops(self, x, times):
     return torch.while_loop(lambda i, a: i < times, lambda i, a: (i + 1, a * 1.5 + i), (torch.zeros((), dtype=torch.long), x))
 
 
+def conditional_layers(self, x, flag):
+    """Branches that use weights of the module."""
+    return torch.cond(flag.any(), lambda a: self.linear(a).relu(), lambda a: self.linear(a * 2) + x.shape[0], (x,))
+
+
+def loops_conditionally(self, x, times):
+    """A branch in a loop, and a loop over several values of which one is only passed on."""
+
+    def step(i, a, b):
+        return i + 1, torch.cond((i % 2 == 0).all(), lambda c: c + 1, lambda c: c * 0.5, (a,)), b.clone()
+
+    i, a, b = torch.while_loop(lambda i, a, b: (i < times) & (a.sum() < 1000), step,
+                               (torch.zeros((), dtype=torch.long), x, x + 1))
+    return a * b, i
+
+
 def without_gradients(self, x):
     with torch.no_grad():
         y = self.linear(x).relu()
@@ -289,6 +305,10 @@ PROGRAMS = {
                 ({0: AUTO, 1: 2 * Dim("half", min=1, max=64)}, {0: AUTO, 1: Dim("half", min=1, max=64)})),
     "conditional": (module(conditional), [((r(3, 2), T([1])), {}), ((r(5, 2), T([-1])), {})], ({0: AUTO}, None)),
     "loops": (module(loops), [((r(3), T(4)), {}), ((r(3), T(0)), {})], None),
+    "conditional_layers": (module(conditional_layers, linear=nn.Linear(3, 2)),
+                           [((r(3, 3), T([True, False])), {}), ((r(1, 3), T([False, False])), {})], ({0: AUTO}, None)),
+    "loops_conditionally": (module(loops_conditionally), [((r(3, 2), T(5)), {}), ((r(6, 2), T(0)), {}), ((r(1, 2), T(1)), {})],
+                            ({0: AUTO}, None)),
     "without_gradients": (module(without_gradients, linear=nn.Linear(4, 4)), [((r(2, 4),), {}), ((r(5, 4),), {})],
                           ({0: AUTO},)),
     "dtypes": (module(dtypes), [((r(2, 3),), {}), ((r(4, 3),), {})], ({0: AUTO},)),
@@ -305,7 +325,7 @@ PROGRAMS = {
     "tied_by_passing": (TiedByPassing(), [((r(2, 5),), {}), ((r(7, 5),), {})], "auto"),
 }
 # Made functional by torch itself before they are saved.
-DECOMPOSED = ["mutates_input", "mutates_buffer", "lists", "float_sizes", "conditional", "tied"]
+DECOMPOSED = ["mutates_input", "mutates_buffer", "lists", "float_sizes", "conditional", "conditional_layers", "tied"]
 
 
 def leaves(tree):

@@ -317,5 +317,21 @@ TEST(AtomicFolderTest, ALinkIsReplacedWhereItLeads) {
   EXPECT_EQ(read_text(folder / "real/a.txt"), "new");
 }
 
+TEST(RemoveUncommitted, TakesWhatIsNotInPlaceAndNothingElse) {
+  TemporaryFolder folder;
+  AtomicFile done(folder / "done");
+  done.write("whole");
+  done.commit();
+  AtomicFile file(folder / "file");
+  file.write("half");
+  AtomicFolder out(folder / "out");
+  write_text(out.path() / "a.txt", "half");
+
+  remove_uncommitted();
+
+  EXPECT_THAT(names_in(folder.path()), ElementsAre("done"));
+  EXPECT_EQ(read_text(folder / "done"), "whole");
+}
+
 }  // namespace
 }  // namespace exporters

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <unordered_set>
 
 namespace exporters::onnx {
 namespace {
@@ -137,20 +138,69 @@ int64_t ir_version_for_opset(int64_t opset) {
               fmt::format("Use opset_version {} to {}.", kIrVersions.front().opset, kIrVersions.back().opset));
 }
 
+void for_each_inner_graph(const OnnxNode& node, const std::function<void(OnnxGraph&)>& visit) {
+  for (const OnnxAttribute& attribute : node.attributes) {
+    if (const auto* body = std::get_if<std::shared_ptr<OnnxGraph>>(&attribute.data)) {
+      visit(**body);
+    } else if (const auto* bodies = std::get_if<std::vector<std::shared_ptr<OnnxGraph>>>(&attribute.data)) {
+      for (const auto& each : *bodies) {
+        visit(*each);
+      }
+    }
+  }
+}
+
+void for_each_graph(OnnxGraph& graph, const std::function<void(OnnxGraph&)>& visit) {
+  visit(graph);
+  for (const OnnxNode& node : graph.nodes) {
+    for_each_inner_graph(node, [&](OnnxGraph& inner) { for_each_graph(inner, visit); });
+  }
+}
+
+namespace {
+
+// Names that the node takes, those that graphs inside it take from outside among them.
+void add_uses(const OnnxNode& node, std::unordered_set<std::string>& used) {
+  used.insert(node.inputs.begin(), node.inputs.end());
+  for_each_inner_graph(node, [&](OnnxGraph& inner) {
+    for (const OnnxNode& each : inner.nodes) {
+      add_uses(each, used);
+    }
+    for (const OnnxValueInfo& output : inner.outputs) {
+      used.insert(output.name);
+    }
+  });
+}
+
+}  // namespace
+
+void remove_dead_nodes(OnnxGraph& graph) {
+  std::unordered_set<std::string> used;
+  for (const OnnxValueInfo& output : graph.outputs) {
+    used.insert(output.name);
+  }
+  std::vector<OnnxNode> live;
+  for (auto node = graph.nodes.rbegin(); node != graph.nodes.rend(); ++node) {
+    if (std::any_of(node->outputs.begin(), node->outputs.end(),
+                    [&](const std::string& name) { return used.contains(name); })) {
+      add_uses(*node, used);
+      live.push_back(std::move(*node));
+    }
+  }
+  std::reverse(live.begin(), live.end());
+  graph.nodes = std::move(live);
+  std::erase_if(graph.initializers, [&](const OnnxTensor& tensor) { return !used.contains(tensor.name); });
+}
+
 void for_each_tensor(const OnnxGraph& graph, const std::function<void(const OnnxTensor&)>& visit) {
   std::for_each(graph.initializers.begin(), graph.initializers.end(), visit);
   for (const OnnxNode& node : graph.nodes) {
     for (const OnnxAttribute& attribute : node.attributes) {
       if (const auto* tensor = std::get_if<OnnxTensor>(&attribute.data)) {
         visit(*tensor);
-      } else if (const auto* body = std::get_if<std::shared_ptr<OnnxGraph>>(&attribute.data)) {
-        for_each_tensor(std::as_const(**body), visit);
-      } else if (const auto* bodies = std::get_if<std::vector<std::shared_ptr<OnnxGraph>>>(&attribute.data)) {
-        for (const auto& each : *bodies) {
-          for_each_tensor(std::as_const(*each), visit);
-        }
       }
     }
+    for_each_inner_graph(node, [&](OnnxGraph& inner) { for_each_tensor(std::as_const(inner), visit); });
   }
 }
 

@@ -124,6 +124,14 @@ struct OnnxGraph {
   std::vector<OnnxValueInfo> value_info;
 };
 
+/// Visits the graphs in a node's attributes (the branches of If, the body of Loop), not those inside them.
+void for_each_inner_graph(const OnnxNode& node, const std::function<void(OnnxGraph&)>& visit);
+/// Visits a graph, then those inside it at any depth.
+void for_each_graph(OnnxGraph& graph, const std::function<void(OnnxGraph&)>& visit);
+/// Removes the nodes of which no output is used by another node, by a graph inside one, or as an output of the graph;
+/// then the initializers that nothing uses.
+void remove_dead_nodes(OnnxGraph& graph);
+
 /// Visits every tensor of a graph: initializers, tensors in attributes, and those of nested graphs.
 void for_each_tensor(const OnnxGraph& graph, const std::function<void(const OnnxTensor&)>& visit);
 /// The same, to change them. Copies of a graph share nested graphs, so these are copied first.

@@ -274,6 +274,10 @@ OnnxValues aten_sdpa_operator(Context& context, const OpCall& call) {
     const Sizes& own = call.meta(operand).sizes;
     sizes.insert(sizes.end(), own.begin(), own.end());
   }
+  // ONNX Runtime takes a scale of 0 for one that is not given.
+  if (call.has("scale") && static_cast<float>(call.floating("scale")) == 0.0F) {
+    return aten_sdpa(context, call);
+  }
   const auto may_be_empty = [](const Expr& size) { return size.has_unbacked() || size == Expr(0); };
   if (std::any_of(sizes.begin(), sizes.end(), may_be_empty)) {
     return aten_sdpa(context, call);

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -34,6 +35,7 @@ struct Attr : OnnxAttribute {
   Attr(std::string name, const char* value) : OnnxAttribute{std::move(name), std::string(value)} {}
   Attr(std::string name, std::string value) : OnnxAttribute{std::move(name), std::move(value)} {}
   Attr(std::string name, std::vector<int64_t> value) : OnnxAttribute{std::move(name), std::move(value)} {}
+  Attr(std::string name, std::shared_ptr<OnnxGraph> value) : OnnxAttribute{std::move(name), std::move(value)} {}
   Attr(std::string name, c10::ScalarType value)
       : OnnxAttribute{std::move(name), static_cast<int64_t>(onnx_type(value))} {}
 };
@@ -93,9 +95,17 @@ class TranslationContext {
   /// Says that what was emitted holds only for sizes of at least one: the runtime refuses others. Such facts become
   /// conditions of the model that are checked before each run.
   void require_not_empty(const Expr& size);
-  const std::vector<BoolExpr>& requirements() const { return requirements_; }
+  struct Requirement {
+    BoolExpr condition;
+    std::string place;  ///< the first node that asked
+  };
+  const std::vector<Requirement>& requirements() const { return requirements_; }
+  /// Operators on float64 that were emitted, and that ONNX Runtime's CPU provider has no kernel of.
+  const std::set<std::string>& without_kernel() const { return without_kernel_; }
   /// Says where an unbacked symbol's value is: an integer tensor of one element.
   void declare_symbol(Symbol symbol, const OnnxValue& scalar);
+  /// The same for a symbol that may have had another value so far: see SizeScope.
+  void redeclare_symbol(Symbol symbol, const OnnxValue& scalar);
 
   // ── Movement; all take and give sizes so that chains collapse ──
   OnnxValue reshape(const OnnxValue& value, const Sizes& from, const Sizes& to);
@@ -130,10 +140,51 @@ class TranslationContext {
   // ── The torch side ──
   /// The node under translation: names what is emitted from now on.
   void enter(const Node* node);
+  const Node* node() const { return node_; }
   void bind(const Value* value, OnnxValue result);
   /// The ONNX value of a tensor, SymFloat or SymBool; parameters become initializers at first use. Throws Error when
   /// there is none.
   OnnxValue value(const Value* value);
+
+  // ── Graphs inside nodes ──
+  /// What symbols and sizes are is forgotten again at the end of the scope.
+  class SizeScope {
+   public:
+    explicit SizeScope(TranslationContext& context);
+    ~SizeScope();
+    SizeScope(const SizeScope&) = delete;
+    SizeScope& operator=(const SizeScope&) = delete;
+
+   private:
+    struct Saved;
+    TranslationContext& context_;
+    std::unique_ptr<Saved> saved_;
+  };
+  /// A branch of If or the body of Loop under construction: what is emitted goes into it and is seen in it only, and it
+  /// sees what stands before it. Initializers go to the outermost graph. Costs a copy of what the context knows.
+  class Subgraph {
+   public:
+    Subgraph(TranslationContext& context, const std::string& name);
+    ~Subgraph();
+    Subgraph(const Subgraph&) = delete;
+    Subgraph& operator=(const Subgraph&) = delete;
+
+    /// An input of the graph, of fixed or unknown sizes.
+    OnnxValue add_input(c10::ScalarType dtype, const Sizes& sizes);
+    void add_output(const OnnxValue& value, const Sizes& sizes);
+    /// Without dead nodes. The last call.
+    std::shared_ptr<OnnxGraph> finish();
+
+   private:
+    struct Saved;
+    OnnxValueInfo info(const OnnxValue& value, const Sizes& sizes) const;
+
+    TranslationContext& context_;
+    SizeScope sizes_;
+    std::unique_ptr<Saved> saved_;
+    std::string name_;
+    std::unordered_set<std::string> given_;  // names of outputs
+  };
 
   // ── For the converter ──
   void reserve_name(const std::string& name) { names_.insert(name); }
@@ -177,7 +228,8 @@ class TranslationContext {
   std::unordered_map<Symbol, OnnxValue> symbols_;
   std::unordered_map<Expr, OnnxValue> size_values_;
   std::unordered_map<const Value*, OnnxValue> values_;
-  std::vector<BoolExpr> requirements_;
+  std::vector<Requirement> requirements_;
+  std::set<std::string> without_kernel_;
 };
 
 }  // namespace exporters::onnx

@@ -47,6 +47,12 @@ void TranslationContext::declare_symbol(Symbol symbol, const OnnxValue& scalar) 
   symbols_.emplace(symbol, reshape(cast(scalar, c10::kLong), {}, {1}));
 }
 
+void TranslationContext::redeclare_symbol(Symbol symbol, const OnnxValue& scalar) {
+  size_values_.clear();  // what was computed of the former value; equal nodes are found again
+  symbols_.erase(symbol);
+  declare_symbol(symbol, scalar);
+}
+
 const TranslationContext::Axis* TranslationContext::find_axis(const Expr& expr) const {
   const auto found = axes_.find(expr);
   return found == axes_.end() ? nullptr : &found->second;

@@ -23,7 +23,8 @@ struct Table {
          {elementwise_translations(), activation_translations(), comparison_translations(), reduce_translations(),
           view_translations(), join_translations(), linear_translations(), norm_translations(),
           attention_translations(), index_translations(), scatter_translations(), factory_translations(),
-          random_translations(), sort_translations(), conv_translations(), sym_translations()}) {
+          random_translations(), sort_translations(), conv_translations(), sym_translations(),
+          control_flow_translations()}) {
       for (const OnnxTranslationEntry& entry : family) {
         add(entry.op, entry.opset, entry.function, {});
       }

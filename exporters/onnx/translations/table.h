@@ -51,6 +51,7 @@ std::span<const OnnxTranslationEntry> random_translations();
 std::span<const OnnxTranslationEntry> sort_translations();
 std::span<const OnnxTranslationEntry> conv_translations();
 std::span<const OnnxTranslationEntry> sym_translations();
+std::span<const OnnxTranslationEntry> control_flow_translations();
 
 /// Why a translation is more than the plain one; for listings.
 struct TranslationNotes {

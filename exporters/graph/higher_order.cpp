@@ -1,4 +1,4 @@
-#include "exporters/interpreter/higher_order.h"
+#include "exporters/graph/higher_order.h"
 
 #include "exporters/support/error.h"
 
@@ -10,7 +10,7 @@
 namespace exporters {
 namespace {
 
-using Kind = Instruction::Kind;
+using Kind = HigherOrderCall::Kind;
 
 [[noreturn]] void refuse_form(const Node& node, std::string_view form) {
   throw Error(fmt::format("The call has not the form {}", form), node.describe());
@@ -117,16 +117,22 @@ HigherOrderCall read_invoke_subgraph(const Node& node) {
 struct Reader {
   std::string_view target;
   HigherOrderCall (*read)(const Node&);
+  bool inlined = true;
 };
 constexpr Reader kReaders[] = {
-    {"higher_order.cond", read_cond},
-    {"higher_order.while_loop", read_while_loop},
+    {"higher_order.cond", read_cond, false},
+    {"higher_order.while_loop", read_while_loop, false},
     {"higher_order.wrap_with_set_grad_enabled", read_set_grad},
     {"higher_order.wrap_with_autocast", read_autocast},
     {"higher_order.invoke_subgraph", read_invoke_subgraph},
 };
 
 }  // namespace
+
+bool only_runs_subgraph(const Node& node) {
+  return std::any_of(std::begin(kReaders), std::end(kReaders),
+                     [&](const Reader& reader) { return reader.target == node.target() && reader.inlined; });
+}
 
 HigherOrderCall read_higher_order(const Node& node) {
   std::vector<std::string_view> known;
