@@ -1,6 +1,7 @@
 // Generation by the components of an export: what the loop calls, and the cache that it begins with.
 #include "exporters/framework/exported_model.h"
 #include "exporters/framework/registry.h"
+#include "exporters/generation/image_text.h"
 #include "exporters/graph/dtype.h"
 #include "exporters/models/registry.h"
 #include "exporters/support/error.h"
@@ -46,6 +47,29 @@ GenerationStage stage_of(const std::shared_ptr<const ExportedModel>& model, cons
   stage.run = [model, name](NamedInputs inputs) { return model->run_in_place(name, std::move(inputs)); };
   stage.prepared_mask = has_prepared_mask(metadata);
   return stage;
+}
+
+// ── Images and text: the parts that a prompt goes through ──
+
+std::function<PyTree(NamedInputs)> part_of(const std::shared_ptr<const ExportedModel>& model, const std::string& name) {
+  if (!has_component(*model, name)) {
+    throw Error("this export has no component '" + name + "', which a prompt of images and text goes through", {},
+                "Export with export_for_generation (hfx export --generation).");
+  }
+  return [model, name](NamedInputs inputs) { return model->run(name, inputs); };
+}
+
+GenerationStage image_text_stage(const std::shared_ptr<const ExportedModel>& model) {
+  const auto config = model->config();
+  ensure(config.has_value(), "this export has no config.json, which says where images are among the tokens");
+  ImageTextStages stages;
+  stages.image_encoder = part_of(model, "image_encoder");
+  stages.projector = part_of(model, "multi_modal_projector");
+  stages.embed_tokens = part_of(model, "embed_tokens");
+  stages.language_model = stage_of(model, "language_model");
+  stages.lm_head = part_of(model, "lm_head");
+  stages.features = models::read_image_features(*config);
+  return image_text_prefill(std::move(stages));
 }
 
 // ── The cache that generation begins with ──
@@ -164,14 +188,23 @@ GenerationStages exported_stages(const std::shared_ptr<const ExportedModel>& mod
   if (has_component(*model, "prefill")) {
     stages.prefill = stage_of(model, "prefill");
   }
+  if (has_component(*model, "language_model")) {
+    stages.prefill = image_text_stage(model);
+  }
   if (has_component(*model, "encoder")) {
     stages.encoder = stage_of(model, "encoder");
   }
   stages.is_encoder_decoder = stages.decode.takes("decoder_input_ids");
   if (const auto config = model->config()) {
     stages.cache_boundary = models::cache_boundary(*config);
+    stages.keeps_state = models::keeps_state(*config);
   }
-  read_cache(*model, stages.prefill ? "prefill" : "decode", stages);
+  for (const char* first : {"prefill", "language_model", "decode"}) {
+    if (has_component(*model, first)) {
+      read_cache(*model, first, stages);
+      break;
+    }
+  }
   return stages;
 }
 

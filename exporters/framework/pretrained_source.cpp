@@ -52,8 +52,9 @@ Forward forward_of(std::shared_ptr<const models::PreTrainedModel> model, models:
   };
 }
 
-// Keys and values are [batch, heads, length, head_dim].
-constexpr int64_t kStatesRank = 4;
+// Keys and values are [batch, heads, length, head_dim]; states of recurrent layers are [batch, channels, size].
+constexpr int64_t kKeysRank = 4;
+constexpr int64_t kStatesRank = 3;
 constexpr int64_t kLengthAxis = 2;
 
 using LeavesByName = std::map<std::string, at::Tensor>;
@@ -65,6 +66,11 @@ models::SampleSize size_of(const LeavesByName& leaves) {
   bool found = false;
   for (const auto& [name, tensor] : leaves) {
     if (tensor.dim() == kStatesRank) {
+      size.batch = tensor.size(0);
+      size.past = 1;
+      found = true;
+    }
+    if (tensor.dim() == kKeysRank) {
       const bool is_encoders = name.find(".cross_attention_cache.") != std::string::npos;
       size.batch = tensor.size(0);
       (is_encoders ? size.source : size.past) = tensor.size(kLengthAxis);
@@ -74,7 +80,7 @@ models::SampleSize size_of(const LeavesByName& leaves) {
   if (found) {
     return size;
   }
-  fail("no part of a cache among the inputs has {} axes, as keys and values have: this one has {}", kStatesRank,
+  fail("no part of a cache among the inputs has {} axes, as keys and values have: this one has {}", kKeysRank,
        leaves.begin()->second.dim());
 }
 
@@ -99,7 +105,7 @@ std::optional<PyTree> filled(const std::string& name, const PyTree& made, Leaves
       leaves[i] = part->second;
       given.erase(part);
       found = true;
-    } else if (const auto* own = std::get_if<at::Tensor>(&leaves[i]); own != nullptr && own->dim() == kStatesRank) {
+    } else if (const auto* own = std::get_if<at::Tensor>(&leaves[i]); own != nullptr && own->dim() >= kStatesRank) {
       missing.push_back(path);
     }
   }

@@ -2,7 +2,10 @@
 
 #include "exporters/generation/empty_cache.h"
 #include "exporters/generation/positions.h"
+#include "exporters/models/image_features.h"
+#include "exporters/models/model_parts.h"
 #include "exporters/models/operators.h"
+#include "exporters/models/registry.h"
 #include "exporters/support/error.h"
 #include "exporters/support/quote.h"
 
@@ -71,13 +74,19 @@ struct Request {
   int64_t queries() const { return options.multi_token_decode ? 2 : 1; }
 };
 
+// What the forward gives for these inputs, as zeros.
+PyTree sample_output(const Request& request, const std::shared_ptr<const PreTrainedModel>& model,
+                     const NamedInputs& inputs) {
+  return sample_outputs(traced_forward(model, inputs, request.options.dynamic));
+}
+
 /// prefill and decode, given what a prefill takes besides the cache, and how decode differs.
 std::vector<GenerationComponent> with_cache(const Request& request, ForwardArgs prefill_args,
                                             const std::function<ForwardArgs()>& decode_args) {
   const std::shared_ptr<const PreTrainedModel>& model = request.model;
   prefill_args.set("cache", empty_cache(model, request.static_length()));
   NamedInputs prefill = ordered(*model, prefill_args);
-  const PyTree output = sample_outputs(traced_forward(model, prefill, request.options.dynamic));
+  const PyTree output = sample_output(request, model, prefill);
   check_generates(output, model->class_name());
   ForwardArgs decode = decode_args();
   decode.set("cache", *output.find("cache"));
@@ -108,7 +117,6 @@ class DecoderOnly {
     return with_cache(request_, prefill_args(), [this] { return decode_args(); });
   }
 
- private:
   ForwardArgs prefill_args() const {
     ForwardArgs args = request_.given;
     const at::Tensor mask = mask_.defined() ? mask_ : at::ones(ids_.sizes(), at::kLong);
@@ -130,12 +138,18 @@ class DecoderOnly {
     args.set("position_ids", positions.unsqueeze(0).repeat({batch, 1}));
     if (request_.static_length()) {
       args.set("attention_mask", prepared_mask(queries));
+    } else if (models::keeps_state(request_.model->config())) {
+      // Of new tokens, which has something to say in a prompt only.
+      const bool has_prompt = request_.options.merged && mask_.defined();
+      args.set("attention_mask", has_prompt ? PyTree(at::ones({batch, queries}, mask_.options())) : PyTree());
     } else if (mask_.defined()) {
       args.set("attention_mask", at::cat({mask_, at::ones({batch, queries}, mask_.options())}, 1));
     }
+    args.set("pixel_values", PyTree());  // images are in the prompt
     return args;
   }
 
+ private:
   // Over the room of a static cache, as the reference's generate passes it.
   at::Tensor prepared_mask(int64_t queries) const {
     return at::ones({ids_.size(0), 1, queries, *request_.static_length()}, at::kBool);
@@ -144,6 +158,54 @@ class DecoderOnly {
   const Request& request_;
   at::Tensor ids_;
   at::Tensor mask_;
+};
+
+// ── Images and text ──
+
+// The reference's components, with the embedding of tokens, which it leaves out as it does the images' part, so that a
+// folder alone can generate.
+class ImageText {
+ public:
+  ImageText(const Request& request, const models::ImageTextParts& parts) : request_(request), parts_(parts) {
+    ensure(!request.options.merged,
+           "{} has an encoder of images: a prompt goes through its parts, so that prefill and decode are several "
+           "components",
+           request.model->class_name());
+    ensure(request.given.has("pixel_values"), "the sample inputs of a generation by {} have 'pixel_values'",
+           request.model->class_name());
+  }
+
+  std::vector<GenerationComponent> run() {
+    const DecoderOnly text(request_);
+    const PyTree encoded = add("image_encoder", parts_.image_encoder, request_.given);
+    const at::Tensor selected = models::select_image_features(parts_.features, encoded.at("hidden_states"));
+    add("multi_modal_projector", parts_.projector, {{"image_features", selected.contiguous()}});
+    const PyTree embeddings = add("embed_tokens", parts_.embed_tokens, request_.given);
+    ForwardArgs prefill = text.prefill_args();
+    prefill.set("input_ids", PyTree());
+    prefill.set("inputs_embeds", embeddings);
+    prefill.set("cache", empty_cache(request_.model, request_.static_length()));
+    const PyTree hidden = add("language_model", parts_.language_model, prefill);
+    add("lm_head", parts_.lm_head, {{"input", hidden.at("last_hidden_state")}});
+    ForwardArgs decode = text.decode_args();
+    decode.set("cache", hidden.at("cache"));
+    components_.push_back({"decode", request_.model, ordered(*request_.model, decode), true});
+    return std::move(components_);
+  }
+
+ private:
+  // The part with those of the arguments that it has; gives what it gives, as zeros.
+  PyTree add(const char* name, const PreTrainedModel* part, const ForwardArgs& args) {
+    const std::shared_ptr<const PreTrainedModel> shared(request_.model, part);
+    NamedInputs inputs = ordered(*part, args);
+    PyTree output = sample_output(request_, shared, inputs);
+    components_.push_back({name, shared, std::move(inputs), false});
+    return output;
+  }
+
+  const Request& request_;
+  const models::ImageTextParts& parts_;
+  std::vector<GenerationComponent> components_;
 };
 
 // ── Encoder and decoder ──
@@ -157,7 +219,7 @@ std::vector<GenerationComponent> encoder_decoder(const Request& request, const P
   const std::shared_ptr<const PreTrainedModel> part(request.model, &encoder);
   NamedInputs source = ordered(encoder, request.given);
   ensure(!source.empty(), "the sample inputs of a generation have those of the encoder");
-  const PyTree encoded = sample_outputs(traced_forward(part, source, request.options.dynamic));
+  const PyTree encoded = sample_output(request, part, source);
   const int64_t batch = encoded.children().front().tensor().size(0);
 
   ForwardArgs args{{"encoder_outputs", encoded}};
@@ -188,6 +250,9 @@ std::vector<GenerationComponent> decompose_for_generation(std::shared_ptr<const 
   Request request{std::move(model), {}, config, options};
   for (const auto& [name, value] : inputs) {
     request.given.set(name, value);
+  }
+  if (const models::ImageTextParts* parts = request.model->image_text_parts()) {
+    return ImageText(request, *parts).run();
   }
   const PreTrainedModel* encoder = request.model->encoder();
   return encoder != nullptr ? encoder_decoder(request, *encoder) : DecoderOnly(request).run();

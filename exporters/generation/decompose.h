@@ -29,10 +29,12 @@ struct DecomposeOptions {
 
 /// What a generation by this model calls, as the reference's function of this name captures it: "prefill", the whole
 /// prompt with an empty cache, and "decode", a token after the cache that prefill returned; before them "encoder",
-/// where the model has one, which the reference leaves out. No weight is touched: the sizes of what one component gives
-/// to the next are taken from traces.
-/// @param inputs what generate takes; of an encoder-decoder model, the encoder's. An attention_mask stays an input also
-/// where it is all ones, as it has to be for
+/// where the model has one, which the reference leaves out. A model of images and text has "image_encoder",
+/// "multi_modal_projector", "embed_tokens" (left out there too), "language_model" and "lm_head" in place of "prefill":
+/// what a prompt goes through, the features of images put where their tokens are (image_text.h). No weight is touched:
+/// the sizes of what one component gives to the next are taken from traces.
+/// @param inputs what generate takes; of an encoder-decoder model, the encoder's; of images and text, both. An
+/// attention_mask stays an input also where it is all ones, as it has to be for
 ///        exports that serve padded batches; the reference drops it then
 /// @param config use_cache, cache_implementation and max_cache_len count
 /// Throws Error when the model cannot generate, without a cache, and where options contradict each other.

@@ -21,6 +21,10 @@ constexpr int64_t kScoresRank = 3;
 
 std::unique_ptr<models::CacheLayer> empty_layer(const JsonField& layer, std::optional<int64_t> max_cache_len) {
   const std::string& name = layer.at("p").as_string();
+  if (name == "transformers.cache_utils:LinearAttentionLayer") {
+    ensure(!max_cache_len, "the model's cache is a state of one size: leave cache_implementation out");
+    return std::make_unique<models::LinearAttentionLayer>();
+  }
   const bool slides = name == "transformers.cache_utils:DynamicSlidingWindowLayer";
   if (max_cache_len) {
     ensure(!slides, "the model has layers with a sliding window, and static caches of those are not supported");

@@ -55,6 +55,13 @@ at::Tensor mask_of(const at::Tensor& ids, const GenerationConfig& config) {
   return tells ? ids.ne(*config.pad_token_id).to(at::kLong) : at::ones(ids.sizes(), at::kLong);
 }
 
+// Inputs of a prompt, and of nothing that follows it, beside those of a decoder.
+constexpr std::array kPromptInputs{"pixel_values"};
+
+const GenerationStage& first_stage(const GenerationStages& stages) {
+  return stages.prefill ? *stages.prefill : stages.decode;
+}
+
 std::optional<at::Generator> generator_of(const GenerationConfig& config) {
   if (!config.do_sample) {
     return std::nullopt;
@@ -119,8 +126,8 @@ class Generator::Run {
       warn_once("the batch is padded on the right: tokens that follow padding are not what the model would say");
     }
     is_padded_ = mask.eq(0).any().item<bool>();
-    const GenerationStage& stage = stages_.prefill ? *stages_.prefill : stages_.decode;
-    if (is_padded_ && (!stage.takes("attention_mask") || !stages_.decode.takes("attention_mask"))) {
+    const auto takes_mask = [](const GenerationStage& stage) { return stage.takes("attention_mask"); };
+    if (is_padded_ && !(takes_mask(first_stage(stages_)) && (stages_.keeps_state || takes_mask(stages_.decode)))) {
       throw Error("the batch is padded, and this export takes no attention_mask to tell padding from text", {},
                   "Generate each prompt by itself, or export with an attention_mask among the sample inputs.");
     }
@@ -166,7 +173,16 @@ class Generator::Run {
   /// All tokens so far, from an empty cache. Scores of the next one, [batch, vocabulary].
   at::Tensor first() {
     cache_ = stages_.empty_cache ? stages_.empty_cache(batch_, end_ - 1) : PyTree();
-    return call(stages_.prefill ? *stages_.prefill : stages_.decode, 0);
+    return call(first_stage(stages_), 0);
+  }
+
+  // What the prompt has beside its tokens.
+  void add_prompt_inputs(const std::function<void(const char*, PyTree)>& add) const {
+    for (const char* name : kPromptInputs) {
+      if (const PyTree* value = find(inputs_, name)) {
+        add(name, *value);
+      }
+    }
   }
 
   at::Tensor next() { return call(stages_.decode, length_ - 1); }
@@ -190,8 +206,13 @@ class Generator::Run {
         add("decoder_attention_mask", prepared_mask(begin));
       }
     } else {
+      if (begin == 0) {
+        add_prompt_inputs(add);
+      }
       add("input_ids", ids);
-      add("attention_mask", stage.prepared_mask ? prepared_mask(begin) : mask_.slice(1, 0, length_).contiguous());
+      const int64_t masked_from = stages_.keeps_state ? begin : 0;
+      add("attention_mask",
+          stage.prepared_mask ? prepared_mask(begin) : mask_.slice(1, masked_from, length_).contiguous());
       add("position_ids", positions_.slice(1, begin, length_).contiguous());
     }
     add("cache", std::exchange(cache_, PyTree()));
@@ -239,6 +260,10 @@ namespace {
 
 constexpr std::array kDecoderInputs{"input_ids", "attention_mask", "position_ids"};
 
+bool is_prompt_input(std::string_view name) {
+  return std::find(kPromptInputs.begin(), kPromptInputs.end(), name) != kPromptInputs.end();
+}
+
 void check_inputs(const NamedInputs& inputs, const GenerationStages& stages) {
   for (const auto& [name, value] : inputs) {
     if (value.is_none()) {
@@ -247,7 +272,8 @@ void check_inputs(const NamedInputs& inputs, const GenerationStages& stages) {
     const bool known = stages.is_encoder_decoder
                            ? name.starts_with("decoder_") || name == "encoder_outputs" || name == "attention_mask" ||
                                  (stages.encoder && stages.encoder->takes(name))
-                           : std::find(kDecoderInputs.begin(), kDecoderInputs.end(), name) != kDecoderInputs.end();
+                           : std::find(kDecoderInputs.begin(), kDecoderInputs.end(), name) != kDecoderInputs.end() ||
+                                 (is_prompt_input(name) && first_stage(stages).takes(name));
     ensure(known, "generation has no input {}; it takes {}", quote(name), fmt::join(kDecoderInputs, ", "));
   }
 }

@@ -20,7 +20,8 @@ class Generator {
 
   /// @param inputs what the reference's generate takes: "input_ids" int64 [batch, length], left-padded, and optionally
   ///        "attention_mask" [batch, length], by default ones, or where the prompt holds pad_token_id and no token that
-  ///        ends it, zeros there; "position_ids"; for encoder-decoder models the encoder's inputs, and optionally
+  ///        ends it, zeros there; "position_ids"; "pixel_values" of the images among the tokens, where the first stage
+  ///        takes them; for encoder-decoder models the encoder's inputs, and optionally
   ///        "decoder_input_ids"
   /// @return "sequences", int64 [batch, at most the end length]: the prompt and the tokens after it, rows that ended
   ///         early padded; of encoder-decoder models the decoder's tokens

@@ -37,6 +37,7 @@ GenerationStages eager_stages(std::shared_ptr<const PreTrainedModel> model, cons
   GenerationStages stages;
   stages.decode = forward_stage(model);
   stages.cache_boundary = models::cache_boundary(model->config());
+  stages.keeps_state = models::keeps_state(model->config());
   if (const PreTrainedModel* encoder = model->encoder()) {
     stages.is_encoder_decoder = true;
     stages.encoder = forward_stage(std::shared_ptr<const PreTrainedModel>(model, encoder));

@@ -38,6 +38,8 @@ struct GenerationStages {
   bool is_encoder_decoder = false;
   /// How many tokens a cache may hold; nothing: it grows.
   std::optional<int64_t> max_cache_len;
+  /// See models::keeps_state.
+  bool keeps_state = false;
   /// See models::cache_boundary.
   std::optional<int64_t> cache_boundary;
 };

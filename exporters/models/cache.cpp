@@ -1,5 +1,6 @@
 #include "exporters/models/cache.h"
 
+#include "exporters/graph/dtype.h"
 #include "exporters/models/module.h"
 #include "exporters/models/operators.h"
 #include "exporters/support/error.h"
@@ -31,6 +32,11 @@ at::Tensor append(const at::Tensor& held, const at::Tensor& added) {
 
 std::string json_bool(bool value) { return value ? "true" : "false"; }
 
+[[noreturn]] void fail_without_keys() {
+  throw Error("a cache layer of class LinearAttentionLayer holds states, and the model asks it for keys", {},
+              "It is the cache of a recurrent model, such as Mamba");
+}
+
 }  // namespace
 
 /// Writes the context of a cache and collects its tensors: they are numbered in the order in which they are written.
@@ -48,6 +54,15 @@ class CacheWriter {
 
   static std::string device(const at::Tensor& value) {
     return fmt::format(R"({{"_t": "device", "s": "{}"}})", value.device().str());
+  }
+
+  static std::string dtype(const at::Tensor& value) {
+    return fmt::format(R"({{"_t": "dtype", "n": "{}"}})", dtype_name(value.scalar_type()));
+  }
+
+  /// A dict with the one key 0.
+  static std::string at_zero(const std::string& value) {
+    return fmt::format(R"({{"_t": "items", "v": [[0, {}]]}})", value);
   }
 
   static std::string object(std::string_view class_name, const Fields& fields) {
@@ -92,11 +107,26 @@ class CacheReader {
     if (!field) {
       return {};
     }
-    const int64_t index = field->at("i").as_int();
-    if (index < 0 || static_cast<size_t>(index) >= children_->size()) {
-      field->fail_here(fmt::format("names leaf {} of {}", index, children_->size()));
+    return leaf(*field);
+  }
+
+  /// Of a dict with the one key 0. Undefined for null.
+  at::Tensor tensor_at_zero(std::string_view name) const {
+    const std::vector<JsonField> items = fields_.at(name).at("v").elements();
+    const std::vector<JsonField> item = items.size() == 1 ? items.front().elements() : std::vector<JsonField>();
+    if (item.size() != 2 || item[0].as_int() != 0) {
+      fields_.at(name).fail_here("has other entries than one for state 0");
     }
-    return (*children_)[static_cast<size_t>(index)].tensor();
+    if (item[1].is_null()) {
+      return {};
+    }
+    at::Tensor states = leaf(item[1]);
+    if (states.dim() != 3 || !c10::isFloatingType(states.scalar_type())) {
+      fields_.at(name).fail_here(
+          fmt::format("is a tensor of {} dimensions and dtype {}", states.dim(), c10::toString(states.scalar_type())),
+          "States are [batch, channels, size], of a floating-point dtype");
+    }
+    return states;
   }
 
   at::Tensor states(std::string_view name) const {
@@ -118,6 +148,14 @@ class CacheReader {
   }
 
  private:
+  at::Tensor leaf(const JsonField& reference) const {
+    const int64_t index = reference.at("i").as_int();
+    if (index < 0 || static_cast<size_t>(index) >= children_->size()) {
+      reference.fail_here(fmt::format("names leaf {} of {}", index, children_->size()));
+    }
+    return (*children_)[static_cast<size_t>(index)].tensor();
+  }
+
   JsonField object_;
   JsonField fields_;
   const std::vector<PyTree>* children_;
@@ -259,6 +297,37 @@ std::string StaticLayer::write(CacheWriter& writer) const {
   return CacheWriter::object(cache_class("StaticLayer"), fields);
 }
 
+void LinearAttentionLayer::set(at::Tensor conv_states, at::Tensor recurrent_states) {
+  conv_states_ = std::move(conv_states);
+  recurrent_states_ = std::move(recurrent_states);
+}
+
+std::pair<at::Tensor, at::Tensor> LinearAttentionLayer::update(const at::Tensor&, const at::Tensor&) {
+  fail_without_keys();
+}
+
+CacheSpan LinearAttentionLayer::span(const c10::SymInt&) const { fail_without_keys(); }
+
+std::string LinearAttentionLayer::write(CacheWriter& writer) const {
+  const bool has_conv = conv_states_.defined();
+  const bool has_recurrent = recurrent_states_.defined();
+  // One after the other: they number their tensors.
+  const std::string conv = CacheWriter::at_zero(writer.tensor(conv_states_));
+  const std::string recurrent = CacheWriter::at_zero(writer.tensor(recurrent_states_));
+  const auto kernel = has_conv ? conv_states_.sym_size(2).maybe_as_int() : std::nullopt;
+  return CacheWriter::object(cache_class("LinearAttentionLayer"),
+                             {{"number_of_states", "1"},
+                              {"conv_states", conv},
+                              {"recurrent_states", recurrent},
+                              {"is_conv_states_initialized", CacheWriter::at_zero(json_bool(has_conv))},
+                              {"is_recurrent_states_initialized", CacheWriter::at_zero(json_bool(has_recurrent))},
+                              {"has_previous_state", CacheWriter::at_zero(json_bool(has_conv))},
+                              {"conv_kernel_size", CacheWriter::at_zero(kernel ? std::to_string(*kernel) : "null")},
+                              {"device", has_conv ? CacheWriter::device(conv_states_) : "null"},
+                              {"dtype", has_conv ? CacheWriter::dtype(conv_states_) : "null"},
+                              {"record_past", "false"}});
+}
+
 // ── Caches ──
 
 CacheLayer& LayeredCache::layer(size_t index) {
@@ -361,6 +430,20 @@ std::unique_ptr<CacheLayer> read_static_layer(const CacheReader& reader) {
                                        batch && batch->is_number() ? std::optional(batch->as_int()) : std::nullopt);
 }
 
+std::unique_ptr<CacheLayer> read_linear_attention_layer(const CacheReader& reader) {
+  const JsonField& fields = reader.fields();
+  if (fields.get_bool("record_past", false)) {
+    fields.at("record_past").fail_here("is true, which is not supported");
+  }
+  if (fields.get_int("number_of_states", 1) != 1) {
+    fields.at("number_of_states").fail_here("is not 1, which is not supported");
+  }
+  at::Tensor conv = reader.tensor_at_zero("conv_states");
+  at::Tensor recurrent = reader.tensor_at_zero("recurrent_states");
+  ensure(conv.defined() == recurrent.defined(), "a layer of the cache has one of its two states alone");
+  return std::make_unique<LinearAttentionLayer>(std::move(conv), std::move(recurrent));
+}
+
 struct LayerClass {
   std::string_view name;
   std::unique_ptr<CacheLayer> (*read)(const CacheReader& reader);
@@ -369,6 +452,7 @@ constexpr LayerClass kLayerClasses[] = {
     {"DynamicLayer", read_dynamic_layer},
     {"DynamicSlidingWindowLayer", read_sliding_layer},
     {"StaticLayer", read_static_layer},
+    {"LinearAttentionLayer", read_linear_attention_layer},
 };
 
 std::unique_ptr<CacheLayer> read_layer(const CacheReader& reader) {

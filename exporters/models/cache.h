@@ -109,6 +109,27 @@ class StaticLayer : public CacheLayer {
   std::optional<int64_t> batch_size_;
 };
 
+/// What a recurrent layer leaves behind, of one size however long the sequence is: the last inputs of its convolution
+/// and the state of its recurrence.
+class LinearAttentionLayer : public CacheLayer {
+ public:
+  /// Undefined tensors: nothing has been seen.
+  explicit LinearAttentionLayer(at::Tensor conv_states = {}, at::Tensor recurrent_states = {})
+      : conv_states_(std::move(conv_states)), recurrent_states_(std::move(recurrent_states)) {}
+  const at::Tensor& conv_states() const { return conv_states_; }            ///< [batch, channels, kernel]
+  const at::Tensor& recurrent_states() const { return recurrent_states_; }  ///< [batch, channels, state]
+  void set(at::Tensor conv_states, at::Tensor recurrent_states);
+
+  /// Throw Error: it holds no keys.
+  std::pair<at::Tensor, at::Tensor> update(const at::Tensor& keys, const at::Tensor& values) override;
+  CacheSpan span(const c10::SymInt& queries) const override;
+  std::string write(CacheWriter& writer) const override;
+
+ private:
+  at::Tensor conv_states_;
+  at::Tensor recurrent_states_;
+};
+
 /// A cache as a forward takes and returns it.
 class Cache {
  public:

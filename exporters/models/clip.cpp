@@ -52,6 +52,8 @@ ModelConfig tower_config(const ModelConfig& config, const std::string& name) {
 
 }  // namespace
 
+ImageTowerSpec clip_image_tower(const ModelConfig& config) { return image_spec(config); }
+
 std::unique_ptr<PreTrainedModel> make_clip(const ModelConfig& config) {
   ContrastiveModel::Options options;
   options.prefix = "CLIP";

@@ -26,6 +26,17 @@ DecoderModel::DecoderModel(Scope scope, const DecoderFamily& family, const Model
       family_(family),
       traits_(std::move(traits)) {}
 
+at::Tensor DecoderModel::embeddings_of(const at::Tensor& input_ids) const {
+  const auto scope = enter();
+  return embed(input_ids);
+}
+
+const Module& DecoderModel::embedding() const {
+  const Module* table = find_child(family_.embeddings);
+  ensure(table != nullptr, "{} has no module {}", class_name(), family_.embeddings);
+  return *table;
+}
+
 KeyRules DecoderModel::key_rules() const {
   KeyRules rules;
   if (!family_.former_lm_head.empty()) {

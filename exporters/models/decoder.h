@@ -76,6 +76,10 @@ class DecoderModel : public PreTrainedModel {
 
   const DecoderTraits& traits() const { return traits_; }
   const DecoderFamily& family() const { return family_; }
+  /// What stands for tokens before the layers: int64 [batch, sequence] → [batch, sequence, embedding].
+  at::Tensor embeddings_of(const at::Tensor& input_ids) const;
+  /// The module that holds their table.
+  const Module& embedding() const;
 
   std::vector<ArgumentSpec> arguments() const override;
   ForwardArgs sample_inputs(const SampleSize& size) const override;

@@ -88,4 +88,8 @@ inline constexpr DecoderFamily kGptOss{
     .prefix = "GptOss", .base_output = "MoeModelOutputWithPast", .causal_lm_output = "MoeCausalLMOutputWithPast"};
 std::unique_ptr<DecoderModel> make_gpt_oss(Scope scope, const ModelConfig& config);
 
+// A recurrent one.
+std::unique_ptr<PreTrainedModel> make_mamba(const ModelConfig& config);
+std::unique_ptr<PreTrainedModel> make_mamba_lm(const ModelConfig& config);
+
 }  // namespace exporters::models

@@ -4,6 +4,8 @@
 
 #include <c10/core/SymBool.h>
 
+#include <algorithm>
+
 namespace exporters::models {
 
 Module::Module(Scope scope, std::string class_name)
@@ -26,6 +28,12 @@ void Module::buffer(std::string name, at::Tensor& tensor, std::function<at::Tens
 void Module::stored_buffer(std::string name, at::Tensor& tensor, std::vector<int64_t> shape,
                            std::function<at::Tensor()> make) {
   slots_.push_back({std::move(name), Slot::Kind::kBuffer, std::move(shape), &tensor, std::move(make)});
+}
+
+const Module* Module::find_child(std::string_view name) const {
+  const auto found =
+      std::find_if(children_.begin(), children_.end(), [name](const Module* child) { return child->name_ == name; });
+  return found == children_.end() ? nullptr : *found;
 }
 
 void Module::for_each_slot(const std::function<void(const std::string&, const Slot&)>& visit) const {

@@ -8,6 +8,7 @@
 #include <deque>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace exporters::models {
@@ -53,6 +54,8 @@ class Module {
   const std::string& name() const { return name_; }              ///< within its parent
   const Module* parent() const { return parent_; }               ///< null for a root
   const std::string& class_name() const { return class_name_; }  ///< the reference's: "BertSelfAttention"
+  /// The submodule that was declared by that name; null if there is none.
+  const Module* find_child(std::string_view name) const;
 
   /// Calls `visit(full name, slot)` for each tensor, in the order of the reference's state_dict: a module's own ones,
   /// then those of its submodules.

@@ -164,7 +164,7 @@ std::vector<StateEntry> PreTrainedModel::state() const {
   std::vector<StateEntry> parameters;
   std::vector<StateEntry> buffers;
   std::map<const void*, std::string> seen;
-  for_each_slot([&](const std::string& name, const Slot& slot) {
+  declared().for_each_slot([&](const std::string& name, const Slot& slot) {
     StateEntry entry{name, *slot.tensor, slot.is_buffer(), slot.persistent(), {}, {}};
     if (const auto source = sources.find(slot.tensor); source != sources.end()) {
       entry.source = source->second;

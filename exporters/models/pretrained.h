@@ -18,6 +18,8 @@
 
 namespace exporters::models {
 
+struct ImageTextParts;
+
 /// A tensor of a model by its full name, as the tracer lifts it.
 struct StateEntry {
   std::string name;  ///< as in the reference's state_dict: "bert.embeddings.word_embeddings.weight"
@@ -98,6 +100,9 @@ class PreTrainedModel : public Module {
   /// The encoder of an encoder-decoder model, to be run or exported by itself; else null. It lives as long as this
   /// does, and its parameters are this one's.
   virtual const PreTrainedModel* encoder() const { return nullptr; }
+  /// The parts of a model of images and text that generates (model_parts.h), each to be run or exported by itself; else
+  /// null.
+  virtual const ImageTextParts* image_text_parts() const { return nullptr; }
 
   /// The attribute under which a model with a head keeps the bare model: "bert". Checkpoint keys match with or
   /// without it.
@@ -127,6 +132,8 @@ class PreTrainedModel : public Module {
   PreTrainedModel(Scope scope, std::string class_name, ModelConfig config);
   /// The architecture itself; arguments are checked.
   virtual PyTree run(const ForwardArgs& args, const Flags& flags) const = 0;
+  /// Whose parameters and buffers state() lists: this one's, unless it stands for a part of another model.
+  virtual const Module& declared() const { return *this; }
   /// Throws Error where the values of real tensors are such that nothing is computed from them.
   virtual void check_values(const ForwardArgs&) const {}
 

@@ -26,6 +26,7 @@ constexpr std::string_view kWords = "fill-mask";
 constexpr std::string_view kImages = "image-classification";
 constexpr std::string_view kImageFeatures = "image-feature-extraction";
 constexpr std::string_view kZeroShot = "zero-shot-image-classification";
+constexpr std::string_view kImagesAndText = "image-text-to-text";
 constexpr std::string_view kSpeech = "automatic-speech-recognition";
 constexpr std::string_view kSounds = "audio-classification";
 constexpr std::string_view kChoices = "multiple-choice";
@@ -49,9 +50,18 @@ std::unique_ptr<PreTrainedModel> encoder(const ModelConfig& config) {
 
 // ── Decoders: the bare model and the heads of a family ──
 
-template <const DecoderFamily& family, MakeDecoder make_base>
-std::unique_ptr<PreTrainedModel> bare(const ModelConfig& config) {
-  return make_base(Scope{}, config);
+template <MakeDecoder make_base>
+constexpr ModelEntry bare_decoder(std::string_view model_type, std::string_view architecture) {
+  ModelEntry entry{
+      model_type, architecture, kFeatures,
+      [](const ModelConfig& config) -> std::unique_ptr<PreTrainedModel> { return make_base(Scope{}, config); }};
+  entry.decoder = make_base;
+  return entry;
+}
+
+constexpr ModelEntry recurrent(ModelEntry entry) {
+  entry.keeps_state = true;
+  return entry;
 }
 
 template <const DecoderFamily& family, MakeDecoder make_base>
@@ -187,111 +197,114 @@ constexpr ModelEntry kModels[] = {
     {"modernbert", "ModernBertForQuestionAnswering", kAnswers, encoder<kModernBert, EncoderTask::kQuestionAnswering>},
     {"modernbert", "ModernBertForMultipleChoice", kChoices, encoder<kModernBert, EncoderTask::kMultipleChoice>},
 
-    {"llama", "LlamaModel", kFeatures, bare<kLlama, make_llama>},
+    bare_decoder<make_llama>("llama", "LlamaModel"),
     {"llama", "LlamaForCausalLM", kGeneration, causal_lm<kLlama, make_llama>},
     {"llama", "LlamaForSequenceClassification", kTexts, sequence_classifier<kLlama, make_llama>},
     {"llama", "LlamaForTokenClassification", kTokens, token_classifier<kLlama, make_llama>},
     {"llama", "LlamaForQuestionAnswering", kAnswers, question_answering<kLlama, make_llama>},
 
-    {"mistral", "MistralModel", kFeatures, bare<kMistral, make_mistral>},
+    bare_decoder<make_mistral>("mistral", "MistralModel"),
     {"mistral", "MistralForCausalLM", kGeneration, causal_lm<kMistral, make_mistral>},
     {"mistral", "MistralForSequenceClassification", kTexts, sequence_classifier<kMistral, make_mistral>},
     {"mistral", "MistralForTokenClassification", kTokens, token_classifier<kMistral, make_mistral>},
     {"mistral", "MistralForQuestionAnswering", kAnswers, question_answering<kMistral, make_mistral>},
 
-    {"qwen2", "Qwen2Model", kFeatures, bare<kQwen2, make_qwen2>},
+    bare_decoder<make_qwen2>("qwen2", "Qwen2Model"),
     {"qwen2", "Qwen2ForCausalLM", kGeneration, causal_lm<kQwen2, make_qwen2>},
     {"qwen2", "Qwen2ForSequenceClassification", kTexts, sequence_classifier<kQwen2, make_qwen2>},
     {"qwen2", "Qwen2ForTokenClassification", kTokens, token_classifier<kQwen2, make_qwen2>},
     {"qwen2", "Qwen2ForQuestionAnswering", kAnswers, question_answering<kQwen2, make_qwen2>},
 
-    {"qwen3", "Qwen3Model", kFeatures, bare<kQwen3, make_qwen3>},
+    bare_decoder<make_qwen3>("qwen3", "Qwen3Model"),
     {"qwen3", "Qwen3ForCausalLM", kGeneration, causal_lm<kQwen3, make_qwen3>},
     {"qwen3", "Qwen3ForSequenceClassification", kTexts, sequence_classifier<kQwen3, make_qwen3>},
     {"qwen3", "Qwen3ForTokenClassification", kTokens, token_classifier<kQwen3, make_qwen3>},
     {"qwen3", "Qwen3ForQuestionAnswering", kAnswers, question_answering<kQwen3, make_qwen3>},
 
-    {"phi3", "Phi3Model", kFeatures, bare<kPhi3, make_phi3>},
+    bare_decoder<make_phi3>("phi3", "Phi3Model"),
     {"phi3", "Phi3ForCausalLM", kGeneration, causal_lm<kPhi3, make_phi3>, phi3_cache_boundary},
     {"phi3", "Phi3ForSequenceClassification", kTexts, sequence_classifier<kPhi3, make_phi3>},
     {"phi3", "Phi3ForTokenClassification", kTokens, token_classifier<kPhi3, make_phi3>},
 
-    {"gemma", "GemmaModel", kFeatures, bare<kGemma, make_gemma>},
+    bare_decoder<make_gemma>("gemma", "GemmaModel"),
     {"gemma", "GemmaForCausalLM", kGeneration, causal_lm<kGemma, make_gemma>},
     {"gemma", "GemmaForSequenceClassification", kTexts, sequence_classifier<kGemma, make_gemma>},
     {"gemma", "GemmaForTokenClassification", kTokens, token_classifier<kGemma, make_gemma>},
 
-    {"gemma2", "Gemma2Model", kFeatures, bare<kGemma2, make_gemma2>},
+    bare_decoder<make_gemma2>("gemma2", "Gemma2Model"),
     {"gemma2", "Gemma2ForCausalLM", kGeneration, causal_lm<kGemma2, make_gemma2>},
     {"gemma2", "Gemma2ForSequenceClassification", kTexts, sequence_classifier<kGemma2, make_gemma2>},
     {"gemma2", "Gemma2ForTokenClassification", kTokens, token_classifier<kGemma2, make_gemma2>},
 
-    {"gemma3_text", "Gemma3TextModel", kFeatures, bare<kGemma3, make_gemma3_text>},
+    bare_decoder<make_gemma3_text>("gemma3_text", "Gemma3TextModel"),
     {"gemma3_text", "Gemma3ForCausalLM", kGeneration, causal_lm<kGemma3, make_gemma3_text>},
     {"gemma3_text", "Gemma3TextForSequenceClassification", kTexts, text_sequence_classifier<kGemma3, make_gemma3_text>},
 
-    {"olmo2", "Olmo2Model", kFeatures, bare<kOlmo2, make_olmo2>},
+    bare_decoder<make_olmo2>("olmo2", "Olmo2Model"),
     {"olmo2", "Olmo2ForCausalLM", kGeneration, causal_lm<kOlmo2, make_olmo2>},
     {"olmo2", "Olmo2ForSequenceClassification", kTexts, sequence_classifier<kOlmo2, make_olmo2>},
 
-    {"granite", "GraniteModel", kFeatures, bare<kGranite, make_granite>},
+    bare_decoder<make_granite>("granite", "GraniteModel"),
     {"granite", "GraniteForCausalLM", kGeneration, causal_lm<kGranite, make_granite>},
 
-    {"smollm3", "SmolLM3Model", kFeatures, bare<kSmolLm3, make_smollm3>},
+    bare_decoder<make_smollm3>("smollm3", "SmolLM3Model"),
     {"smollm3", "SmolLM3ForCausalLM", kGeneration, causal_lm<kSmolLm3, make_smollm3>},
     {"smollm3", "SmolLM3ForSequenceClassification", kTexts, sequence_classifier<kSmolLm3, make_smollm3>},
     {"smollm3", "SmolLM3ForTokenClassification", kTokens, token_classifier<kSmolLm3, make_smollm3>},
     {"smollm3", "SmolLM3ForQuestionAnswering", kAnswers, question_answering<kSmolLm3, make_smollm3>},
 
-    {"starcoder2", "Starcoder2Model", kFeatures, bare<kStarcoder2, make_starcoder2>},
+    bare_decoder<make_starcoder2>("starcoder2", "Starcoder2Model"),
     {"starcoder2", "Starcoder2ForCausalLM", kGeneration, causal_lm<kStarcoder2, make_starcoder2>},
     {"starcoder2", "Starcoder2ForSequenceClassification", kTexts, sequence_classifier<kStarcoder2, make_starcoder2>},
     {"starcoder2", "Starcoder2ForTokenClassification", kTokens, token_classifier<kStarcoder2, make_starcoder2>},
 
-    {"gpt2", "GPT2Model", kFeatures, bare<kGpt2, make_gpt2>},
+    bare_decoder<make_gpt2>("gpt2", "GPT2Model"),
     {"gpt2", "GPT2LMHeadModel", kGeneration, causal_lm<kGpt2, make_gpt2>},
     {"gpt2", "GPT2ForSequenceClassification", kTexts, sequence_classifier<kGpt2, make_gpt2>},
     {"gpt2", "GPT2ForTokenClassification", kTokens, token_classifier_layer<kGpt2, make_gpt2>},
     {"gpt2", "GPT2ForQuestionAnswering", kAnswers, question_answering<kGpt2, make_gpt2>},
 
-    {"gpt_neox", "GPTNeoXModel", kFeatures, bare<kGptNeoX, make_gpt_neox>},
+    bare_decoder<make_gpt_neox>("gpt_neox", "GPTNeoXModel"),
     {"gpt_neox", "GPTNeoXForCausalLM", kGeneration, causal_lm<kGptNeoX, make_gpt_neox>},
     {"gpt_neox", "GPTNeoXForSequenceClassification", kTexts, sequence_classifier<kGptNeoX, make_gpt_neox>},
     {"gpt_neox", "GPTNeoXForTokenClassification", kTokens, token_classifier_layer<kGptNeoX, make_gpt_neox>},
     {"gpt_neox", "GPTNeoXForQuestionAnswering", kAnswers, question_answering<kGptNeoX, make_gpt_neox>},
 
-    {"opt", "OPTModel", kFeatures, bare<kOpt, make_opt>},
+    bare_decoder<make_opt>("opt", "OPTModel"),
     {"opt", "OPTForCausalLM", kGeneration, causal_lm<kOpt, make_opt>},
     {"opt", "OPTForSequenceClassification", kTexts, sequence_classifier<kOpt, make_opt>},
     {"opt", "OPTForQuestionAnswering", kAnswers, question_answering<kOpt, make_opt>},
 
-    {"phi", "PhiModel", kFeatures, bare<kPhi, make_phi>},
+    bare_decoder<make_phi>("phi", "PhiModel"),
     {"phi", "PhiForCausalLM", kGeneration, causal_lm<kPhi, make_phi>},
     {"phi", "PhiForSequenceClassification", kTexts, sequence_classifier<kPhi, make_phi>},
     {"phi", "PhiForTokenClassification", kTokens, token_classifier<kPhi, make_phi>},
 
-    {"mixtral", "MixtralModel", kFeatures, bare<kMixtral, make_mixtral>},
+    bare_decoder<make_mixtral>("mixtral", "MixtralModel"),
     {"mixtral", "MixtralForCausalLM", kGeneration, causal_lm<kMixtral, make_mixtral>},
     {"mixtral", "MixtralForSequenceClassification", kTexts, sequence_classifier<kMixtral, make_mixtral>},
     {"mixtral", "MixtralForTokenClassification", kTokens, token_classifier<kMixtral, make_mixtral>},
     {"mixtral", "MixtralForQuestionAnswering", kAnswers, question_answering<kMixtral, make_mixtral>},
 
-    {"qwen2_moe", "Qwen2MoeModel", kFeatures, bare<kQwen2Moe, make_qwen2_moe>},
+    bare_decoder<make_qwen2_moe>("qwen2_moe", "Qwen2MoeModel"),
     {"qwen2_moe", "Qwen2MoeForCausalLM", kGeneration, causal_lm<kQwen2Moe, make_qwen2_moe>},
     {"qwen2_moe", "Qwen2MoeForSequenceClassification", kTexts, sequence_classifier<kQwen2Moe, make_qwen2_moe>},
     {"qwen2_moe", "Qwen2MoeForTokenClassification", kTokens, token_classifier<kQwen2Moe, make_qwen2_moe>},
     {"qwen2_moe", "Qwen2MoeForQuestionAnswering", kAnswers, question_answering<kQwen2Moe, make_qwen2_moe>},
 
-    {"qwen3_moe", "Qwen3MoeModel", kFeatures, bare<kQwen3Moe, make_qwen3_moe>},
+    bare_decoder<make_qwen3_moe>("qwen3_moe", "Qwen3MoeModel"),
     {"qwen3_moe", "Qwen3MoeForCausalLM", kGeneration, causal_lm<kQwen3Moe, make_qwen3_moe>},
     {"qwen3_moe", "Qwen3MoeForSequenceClassification", kTexts, sequence_classifier<kQwen3Moe, make_qwen3_moe>},
     {"qwen3_moe", "Qwen3MoeForTokenClassification", kTokens, token_classifier<kQwen3Moe, make_qwen3_moe>},
     {"qwen3_moe", "Qwen3MoeForQuestionAnswering", kAnswers, question_answering<kQwen3Moe, make_qwen3_moe>},
 
-    {"gpt_oss", "GptOssModel", kFeatures, bare<kGptOss, make_gpt_oss>},
+    bare_decoder<make_gpt_oss>("gpt_oss", "GptOssModel"),
     {"gpt_oss", "GptOssForCausalLM", kGeneration, causal_lm<kGptOss, make_gpt_oss>},
     {"gpt_oss", "GptOssForSequenceClassification", kTexts, sequence_classifier<kGptOss, make_gpt_oss>},
     {"gpt_oss", "GptOssForTokenClassification", kTokens, token_classifier<kGptOss, make_gpt_oss>},
+
+    recurrent({"mamba", "MambaModel", kFeatures, make_mamba}),
+    recurrent({"mamba", "MambaForCausalLM", kGeneration, make_mamba_lm}),
 
     {"t5", "T5Model", kFeatures, seq2seq<kT5>},
     {"t5", "T5ForConditionalGeneration", kText2Text, seq2seq_head<kT5, Seq2SeqForConditionalGeneration>},
@@ -361,6 +374,9 @@ constexpr ModelEntry kModels[] = {
     {"siglip_text_model", "SiglipTextModel", kFeatures, make_siglip_text},
     {"siglip_vision_model", "SiglipVisionModel", kImageFeatures, make_siglip_vision},
 
+    {"llava", "LlavaModel", kFeatures, make_llava},
+    {"llava", "LlavaForConditionalGeneration", kImagesAndText, make_llava_generator, llava_cache_boundary},
+
     {"wav2vec2", "Wav2Vec2Model", kFeatures, make_wav2vec2},
     {"wav2vec2", "Wav2Vec2ForCTC", kSpeech, make_wav2vec2_ctc},
     {"wav2vec2", "Wav2Vec2ForSequenceClassification", kSounds, make_wav2vec2_classifier},
@@ -428,6 +444,27 @@ const ModelEntry& find(const ModelConfig& config, std::string_view task, std::st
     return pick(entries, &ModelEntry::architecture, config.architectures().front(), "architecture", config);
   }
   return entries.front();
+}
+
+std::unique_ptr<DecoderModel> make_decoder(Scope scope, const ModelConfig& config) {
+  std::vector<std::string_view> known;
+  for (const ModelEntry& entry : kModels) {
+    if (entry.decoder == nullptr) {
+      continue;
+    }
+    if (entry.model_type == config.model_type()) {
+      return entry.decoder(std::move(scope), config);
+    }
+    known.push_back(entry.model_type);
+  }
+  throw Error(fmt::format("model type \"{}\" is not supported as a decoder of text", config.model_type()),
+              config.where(), suggest(config.model_type(), known));
+}
+
+bool keeps_state(const ModelConfig& config) {
+  return std::any_of(std::begin(kModels), std::end(kModels), [&](const ModelEntry& entry) {
+    return entry.model_type == config.model_type() && entry.keeps_state;
+  });
 }
 
 std::optional<int64_t> cache_boundary(const ModelConfig& config) {

@@ -38,6 +38,8 @@ ImageTowerSpec image_spec(const ModelConfig& config) {
 
 }  // namespace
 
+ImageTowerSpec siglip_image_tower(const ModelConfig& config) { return image_spec(config); }
+
 std::unique_ptr<PreTrainedModel> make_siglip(const ModelConfig& config) {
   ContrastiveModel::Options options;
   options.prefix = "Siglip";

@@ -2,9 +2,13 @@
 
 #include "exporters/models/pretrained.h"
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 
 namespace exporters::models {
+
+struct ImageTowerSpec;
 
 // The models of images, and of images and texts, without weights. Each throws
 // Error for values of the config that change the computation in a way that is
@@ -22,6 +26,15 @@ std::unique_ptr<PreTrainedModel> make_deit_with_teacher(const ModelConfig& confi
 std::unique_ptr<PreTrainedModel> make_dinov2(const ModelConfig& config);
 std::unique_ptr<PreTrainedModel> make_dinov2_classifier(const ModelConfig& config);
 std::unique_ptr<PreTrainedModel> make_dinov2_backbone(const ModelConfig& config);
+
+// Towers of images as parts of other models, by their own configs.
+ImageTowerSpec clip_image_tower(const ModelConfig& config);
+ImageTowerSpec siglip_image_tower(const ModelConfig& config);
+
+std::unique_ptr<PreTrainedModel> make_llava(const ModelConfig& config);
+std::unique_ptr<PreTrainedModel> make_llava_generator(const ModelConfig& config);
+/// The boundary of the text's model, see models::cache_boundary.
+std::optional<int64_t> llava_cache_boundary(const ModelConfig& config);
 
 std::unique_ptr<PreTrainedModel> make_clip(const ModelConfig& config);
 std::unique_ptr<PreTrainedModel> make_clip_classifier(const ModelConfig& config);

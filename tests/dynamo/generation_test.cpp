@@ -3,6 +3,7 @@
 #include "exporters/framework/pretrained_source.h"
 #include "tests/reference/generation_export.h"
 #include "tests/support/error_of.h"
+#include "tests/support/exported_images.h"
 
 #include <gmock/gmock.h>
 
@@ -62,6 +63,35 @@ TEST_P(DynamoGenerationWithEncoder, GivesTheReferencesTokens) {
 
 INSTANTIATE_TEST_SUITE_P(All, DynamoGenerationWithEncoder, ::testing::ValuesIn(testing::kSeq2SeqFamilies),
                          testing::test_name);
+
+// ── Images and text ──
+
+TEST_F(DynamoGeneration, AForwardWithImagesRunsAtOtherSizes) {
+  testing::expect_exported_image_text<DynamoExporter, DynamoConfig>();
+}
+
+// The folder alone generates, with images and without: it has the image encoder and the embedding of tokens, which the
+// reference leaves out.
+TEST_F(DynamoGeneration, ImagesAndTextGiveTheReferencesTokens) {
+  for (const fs::path& checkpoint : testing::image_text_generators()) {
+    DynamoConfig config;
+    const TemporaryFolder folder;
+    const ExportedModel exported = testing::exported_for_generation(DynamoExporter(), config, checkpoint, folder);
+    std::vector<std::string> names;
+    for (const auto& [name, component] : exported.components()) {
+      names.push_back(name);
+    }
+    EXPECT_THAT(names, ::testing::ElementsAre("image_encoder", "multi_modal_projector", "embed_tokens",
+                                              "language_model", "lm_head", "decode"));
+    testing::expect_reference_tokens(exported, checkpoint, {"greedy", "alone", "text"});
+    testing::GenerationCase wrong = testing::generation_case(checkpoint, "greedy");
+    for (auto& [name, value] : wrong.inputs) {
+      value = name == "pixel_values" ? PyTree(value.tensor().slice(0, 0, 1).contiguous()) : value;
+    }
+    EXPECT_THAT(testing::error_of([&] { exported.generate(wrong.inputs, wrong.settings); }),
+                HasSubstr("image tokens, the images give"));
+  }
+}
 
 class DynamoGenerationOf : public DynamoGeneration {};
 

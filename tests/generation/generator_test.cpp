@@ -58,6 +58,21 @@ TEST_P(EagerGeneration, GivesTheReferencesTokens) {
 INSTANTIATE_TEST_SUITE_P(All, EagerGeneration, ::testing::ValuesIn(testing::kDecoderFamilies),
                          [](const auto& info) { return std::string(info.param); });
 
+// Images are in the prompt, and what follows it is text.
+TEST(EagerImageText, GivesTheReferencesTokens) {
+  const auto checkpoints = testing::image_text_generators();
+  EXPECT_EQ(checkpoints.size(), 3u);
+  for (const fs::path& checkpoint : checkpoints) {
+    const std::shared_ptr<const models::PreTrainedModel> model = models::load(checkpoint);
+    for (const GenerationCase& recorded : testing::generation_cases(checkpoint)) {
+      SCOPED_TRACE(checkpoint.filename().string() + " " + recorded.name);
+      const GenerationConfig config = config_for(checkpoint, recorded.settings);
+      const at::Tensor sequences = Generator(eager_stages(model, config), config).generate(recorded.inputs);
+      EXPECT_TRUE(at::equal(sequences, recorded.sequences)) << sequences << recorded.sequences;
+    }
+  }
+}
+
 class EagerSeq2Seq : public ::testing::TestWithParam<const char*> {};
 
 // Encoders run once, decoders with both caches.

@@ -3,6 +3,7 @@
 #include "exporters/onnx/exporter.h"
 #include "tests/reference/generation_export.h"
 #include "tests/support/error_of.h"
+#include "tests/support/exported_images.h"
 
 #include <ATen/ops/max.h>
 #include <ATen/ops/ones.h>
@@ -81,6 +82,35 @@ TEST_P(OnnxGenerationWithEncoder, GivesTheReferencesTokens) {
 
 INSTANTIATE_TEST_SUITE_P(All, OnnxGenerationWithEncoder, ::testing::ValuesIn(exporters::testing::kSeq2SeqFamilies),
                          exporters::testing::test_name);
+
+// ── Images and text ──
+
+TEST_F(OnnxGeneration, AForwardWithImagesRunsAtOtherSizes) {
+  exporters::testing::expect_exported_image_text<OnnxExporter, OnnxConfig>();
+}
+
+// The folder alone generates, with images and without: it has the image encoder and the embedding of tokens, which the
+// reference leaves out.
+TEST_F(OnnxGeneration, ImagesAndTextGiveTheReferencesTokens) {
+  for (const fs::path& checkpoint : exporters::testing::image_text_generators()) {
+    OnnxConfig config;
+    const TemporaryFolder folder;
+    const ExportedModel exported = exporters::testing::exported_for_generation(OnnxExporter(), config, checkpoint, folder);
+    std::vector<std::string> names;
+    for (const auto& [name, component] : exported.components()) {
+      names.push_back(name);
+    }
+    EXPECT_THAT(names, ::testing::ElementsAre("image_encoder", "multi_modal_projector", "embed_tokens",
+                                              "language_model", "lm_head", "decode"));
+    exporters::testing::expect_reference_tokens(exported, checkpoint, {"greedy", "alone", "text"});
+    exporters::testing::GenerationCase wrong = exporters::testing::generation_case(checkpoint, "greedy");
+    for (auto& [name, value] : wrong.inputs) {
+      value = name == "pixel_values" ? PyTree(value.tensor().slice(0, 0, 1).contiguous()) : value;
+    }
+    EXPECT_THAT(exporters::testing::error_of([&] { exported.generate(wrong.inputs, wrong.settings); }),
+                HasSubstr("image tokens, the images give"));
+  }
+}
 
 class OnnxGenerationOf : public OnnxGeneration {};
 

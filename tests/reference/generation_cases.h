@@ -30,11 +30,14 @@ inline GenerationSettings settings_of(const nlohmann::json& fields) {
   return settings;
 }
 
-/// Of one checkpoint: a path below reference_folder("decoders").
+/// Of one checkpoint: those in its folder, or those that make_generation.py wrote for it.
 inline std::vector<GenerationCase> generation_cases(const std::filesystem::path& checkpoint) {
   const auto family = checkpoint.parent_path().filename();
-  const auto file = SafetensorsFile::open(reference_folder("generation") / family /
-                                          (checkpoint.filename().string() + ".safetensors"));
+  const std::filesystem::path own = checkpoint / "generation.safetensors";
+  const auto file =
+      SafetensorsFile::open(std::filesystem::exists(own) ? own
+                                                         : reference_folder("generation") / family /
+                                                               (checkpoint.filename().string() + ".safetensors"));
   std::vector<GenerationCase> cases;
   const auto settings_by_case = nlohmann::json::parse(file->metadata().at("cases"));
   for (const auto& [name, settings] : settings_by_case.items()) {
@@ -76,12 +79,18 @@ inline std::vector<std::filesystem::path> first_checkpoints(const std::filesyste
 
 /// Language models of a decoder-only family.
 inline std::vector<std::filesystem::path> language_models(const std::string& family) {
-  return first_checkpoints(reference_folder("decoders") / family, {"ForCausalLM", "LMHead"});
+  return first_checkpoints(family == "mamba" ? reference_folder(family) : reference_folder("decoders") / family,
+                           {"ForCausalLM", "LMHead"});
 }
 
 /// Encoder-decoder models that generate.
 inline std::vector<std::filesystem::path> conditional_generators(const std::string& family) {
   return first_checkpoints(reference_folder("seq2seq") / family, {"ForConditionalGeneration", "MTModel"});
+}
+
+/// Models of images and text that generate.
+inline std::vector<std::filesystem::path> image_text_generators() {
+  return first_checkpoints(reference_folder("llava"), {"ForConditionalGeneration"});
 }
 
 /// Whether its tables of positions are shorter than the tests' prompts: eagerly such a table grows (m2m_100), an export
@@ -94,9 +103,10 @@ inline bool outgrows_positions(const std::filesystem::path& checkpoint) {
 inline constexpr const char* kSeq2SeqFamilies[] = {"t5",     "mt5",     "bart",     "mbart",
                                                    "marian", "m2m_100", "nllb-moe", "whisper"};
 
-/// The decoder-only families that make_decoders.py writes.
-inline constexpr const char* kDecoderFamilies[] = {"llama",  "mistral",     "qwen2", "qwen3",   "phi3",    "gemma",
-                                                   "gemma2", "gemma3_text", "olmo2", "granite", "smollm3", "starcoder2",
-                                                   "gpt2",   "gpt_neox",    "opt",   "phi"};
+/// The decoder-only families that generate: those that make_decoders.py writes, and mamba.
+inline constexpr const char* kDecoderFamilies[] = {
+    "llama",       "mistral", "qwen2",   "qwen3",     "phi3",       "gemma",   "gemma2",
+    "gemma3_text", "olmo2",   "granite", "smollm3",   "starcoder2", "gpt2",    "gpt_neox",
+    "opt",         "phi",     "mixtral", "qwen2_moe", "qwen3_moe",  "gpt_oss", "mamba"};
 
 }  // namespace exporters::testing

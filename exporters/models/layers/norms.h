@@ -17,6 +17,7 @@ class RmsNorm : public Module {
  public:
   RmsNorm(Scope scope, std::string class_name, int64_t width, double eps, RmsNormKind kind);
   at::Tensor operator()(const at::Tensor& input) const;
+  c10::ScalarType dtype() const { return weight_.scalar_type(); }
 
  private:
   int64_t width_;
