@@ -2,14 +2,20 @@
 
 #include "cli/table.h"
 
+#include "exporters/support/quote.h"
+
+#include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <charconv>
 #include <vector>
 
 namespace hfx {
 namespace {
 
+using exporters::OutputError;
+using exporters::QuantizationSummary;
 using exporters::ValueDescription;
 using nlohmann::ordered_json;
 
@@ -32,6 +38,40 @@ ordered_json values_json(const std::vector<ValueDescription>& values) {
   return result;
 }
 
+ordered_json quantization_json(const QuantizationSummary& summary) {
+  ordered_json result = {
+      {"scheme", summary.scheme},           {"weights", summary.weights},     {"bytes_before", summary.bytes_before},
+      {"bytes_after", summary.bytes_after}, {"kept", ordered_json::object()}, {"errors", ordered_json::object()}};
+  for (const auto& [name, reason] : summary.kept) {
+    result["kept"][name] = reason;
+  }
+  for (const OutputError& error : summary.errors) {
+    result["errors"][error.output] = {{"max_abs", error.max_abs}, {"relative", error.relative}};
+  }
+  if (!summary.unmeasured.empty()) {
+    result["unmeasured"] = summary.unmeasured;
+  }
+  return result;
+}
+
+// In the order in which the reasons come first.
+std::vector<std::pair<std::string, std::vector<std::string>>> by_reason(
+    const std::vector<std::pair<std::string, std::string>>& kept) {
+  std::vector<std::pair<std::string, std::vector<std::string>>> groups;
+  for (const auto& [name, reason] : kept) {
+    auto group = std::find_if(groups.begin(), groups.end(), [&](const auto& each) { return each.first == reason; });
+    if (group == groups.end()) {
+      group = groups.insert(groups.end(), {reason, {}});
+    }
+    group->second.push_back(name);
+  }
+  return groups;
+}
+
+std::string error_text(const OutputError& error) {
+  return fmt::format("{} is off by at most {:.2g}, relative {:.2g}", error.output, error.max_abs, error.relative);
+}
+
 }  // namespace
 
 std::string description_text(const exporters::ProgramDescription& description) {
@@ -45,9 +85,34 @@ std::string description_text(const exporters::ProgramDescription& description) {
 }
 
 ordered_json description_json(const exporters::ProgramDescription& description) {
-  return {{"inputs", values_json(description.inputs)},
-          {"outputs", values_json(description.outputs)},
-          {"conditions", description.conditions}};
+  ordered_json result = {{"inputs", values_json(description.inputs)},
+                         {"outputs", values_json(description.outputs)},
+                         {"conditions", description.conditions}};
+  if (description.quantization) {
+    result["quantization"] = quantization_json(*description.quantization);
+  }
+  return result;
+}
+
+std::string quantization_text(const QuantizationSummary& summary) {
+  std::string text =
+      fmt::format("Rounded {} weights ({}): {} became {}.\n", summary.weights, summary.scheme,
+                  exporters::short_bytes_text(summary.bytes_before), exporters::short_bytes_text(summary.bytes_after));
+  for (const auto& [reason, names] : by_reason(summary.kept)) {
+    const std::string more = names.size() > 1 ? fmt::format(" and {} more", names.size() - 1) : "";
+    text += fmt::format("Not rounded: {}{} ({}).\n", names.front(), more, reason);
+  }
+  if (!summary.unmeasured.empty()) {
+    return text + "Error not measured: " + summary.unmeasured + "\n";
+  }
+  const auto worst =
+      std::max_element(summary.errors.begin(), summary.errors.end(),
+                       [](const OutputError& a, const OutputError& b) { return a.relative < b.relative; });
+  if (worst != summary.errors.end()) {
+    text += "Error on the sample inputs: " + error_text(summary.errors.front());
+    text += worst == summary.errors.begin() ? ".\n" : "; the largest: " + error_text(*worst) + ".\n";
+  }
+  return text;
 }
 
 }  // namespace hfx

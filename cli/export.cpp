@@ -17,6 +17,7 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <iostream>
@@ -35,6 +36,7 @@ struct Options {
   std::string output;
   std::string task;
   std::string dtype;
+  std::string weights;
   bool is_static = false;
   bool evaluation = false;
   bool generation = false;
@@ -87,6 +89,9 @@ ExportRequest request(const Options& options) {
   result.sample_inputs = exporters::read_tensors(options.sample);
   result.flags = exporters::read_flags(options.forward);
   result.settings = settings_of(options.set);
+  if (!options.weights.empty()) {
+    result.settings.emplace_back("weights", options.weights);
+  }
   if (!options.max_dims.empty()) {
     result.settings.emplace_back("max_dims", max_dims_json(options.max_dims));
   }
@@ -104,8 +109,10 @@ std::vector<FileSize> files_of(const exporters::ExportedModel& model, const fs::
   const exporters::HfExporter& exporter = exporters::exporter_for(model.export_format());
   std::vector<std::string> names = {"config.json", "export.json", "generation_config.json"};
   for (const auto& [name, component] : model.components()) {
-    for (const std::string& file : exporter.program_files(name + exporter.program_suffix())) {
-      names.push_back(file);
+    for (const std::string& file : exporter.saved_files(folder / (name + exporter.program_suffix()))) {
+      if (std::find(names.begin(), names.end(), file) == names.end()) {  // components share weights
+        names.push_back(file);
+      }
     }
   }
   std::vector<FileSize> files;
@@ -140,7 +147,11 @@ void print(const exporters::ExportedModel& model, const fs::path& folder, double
     if (model.components().size() > 1) {
       std::cout << name << "\n\n";
     }
-    std::cout << description_text(exporter.describe_program(*component.program)) << "\n";
+    const exporters::ProgramDescription description = exporter.describe_program(*component.program);
+    std::cout << description_text(description) << "\n";
+    if (description.quantization) {
+      std::cout << quantization_text(*description.quantization) << "\n";
+    }
   }
   std::vector<std::vector<std::string>> sizes;
   for (const FileSize& file : files) {
@@ -186,6 +197,12 @@ void add_export_command(CLI::App& app) {
   command->add_option("--task", options->task,
                       "What the model is for (fill-mask, text-classification, …); default: the config's architecture");
   command->add_option("--dtype", options->dtype, "float32, float16 or bfloat16; default: the checkpoint's");
+  command->add_option(
+      "--weights", options->weights,
+      "onnx: where the weights are. copy (default): in a copy, the folder stands alone. link: in hard links to the "
+      "checkpoint's files, at once; onnx.checker refuses them, and who writes into the checkpoint's files changes the "
+      "export. reference: in the checkpoint itself, which has to be in the export folder or below it and stay there. "
+      "inline: in the .onnx, up to 2 GB");
   command->add_flag("--static", options->is_static, "Fix every size to the sample's; default: all sizes stay dynamic");
   command->add_option("--batch", options->batch,
                       "Range of the batch, for example 1:64; the export fails if it can't hold");

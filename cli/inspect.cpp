@@ -48,19 +48,24 @@ std::vector<std::pair<std::string, uint64_t>> sizes_of(const fs::path& folder, c
   return sizes;
 }
 
+// A component may have its program in a file of another name.
+std::vector<std::string> files_of(const exporters::HfExporter& exporter, const fs::path& file) {
+  return fs::exists(file) ? exporter.saved_files(file) : std::vector<std::string>();
+}
+
 std::vector<Program> open_programs(const fs::path& target) {
   std::vector<Program> programs;
   if (exporters::target_kind(target) == exporters::TargetKind::kProgramFile) {
     const exporters::HfExporter& exporter = exporters::exporter_for_file(target);
     programs.push_back({target.filename().string(), exporter.describe_program(*exporter.load_program(target)),
-                        sizes_of(target.parent_path(), exporter.program_files(target.filename().string()))});
+                        sizes_of(target.parent_path(), exporter.saved_files(target))});
     return programs;
   }
   const auto model = exporters::ExportedModel::from_pretrained(target);
   const exporters::HfExporter& exporter = exporters::exporter_for(model.export_format());
   for (const auto& [name, component] : model.components()) {
     programs.push_back({name, exporter.describe_program(*component.program),
-                        sizes_of(target, exporter.program_files(name + exporter.program_suffix()))});
+                        sizes_of(target, files_of(exporter, target / (name + exporter.program_suffix())))});
   }
   return programs;
 }

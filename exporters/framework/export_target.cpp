@@ -250,10 +250,15 @@ ExportedModel export_folder(const HfExporter& exporter, const ExportRequest& req
                        source.generation_config_json());
 }
 
+// A checkpoint is one also where an export lies beside it.
+TargetKind source_kind(const fs::path& source) {
+  return holds_checkpoint(source) ? TargetKind::kCheckpoint : target_kind(source);
+}
+
 }  // namespace
 
 void refuse_own_source(const fs::path& source, const fs::path& folder) {
-  const TargetKind kind = target_kind(source);
+  const TargetKind kind = source_kind(source);
   const fs::path holder = kind == TargetKind::kProgramFile ? source.parent_path() : source;
   std::error_code missing;
   const bool is_same = fs::equivalent(holder.empty() ? fs::path(".") : holder, folder, missing);
@@ -265,7 +270,7 @@ void refuse_own_source(const fs::path& source, const fs::path& folder) {
 
 ExportedModel export_target(const ExportRequest& request) {
   const HfExporter& exporter = exporter_for(request.format);
-  const TargetKind kind = target_kind(request.source);
+  const TargetKind kind = source_kind(request.source);
   ensure(request.generation || !request.merged, "only an export for generation has components to merge");
   if (kind == TargetKind::kCheckpoint) {
     return request.generation ? export_generation(exporter, request) : export_checkpoint(exporter, request);

@@ -2,6 +2,7 @@
 
 #include "exporters/framework/call_inputs.h"
 #include "exporters/framework/registry.h"
+#include "exporters/framework/target.h"
 #include "exporters/graph/dtype.h"
 #include "exporters/patching/scope.h"
 #include "exporters/support/atomic_file.h"
@@ -48,23 +49,55 @@ void write_config(const fs::path& file, const std::string& text) {
   }
 }
 
+// Beside a checkpoint, its own configs stay. Other ones have no place there: the checkpoint would be another model.
+void check_config(const fs::path& file, const std::string& text) {
+  if (fs::exists(file) && !text.empty() && read_json(file) != nlohmann::json::parse(text)) {
+    throw Error("the export has another " + file.filename().string() + " than the checkpoint in " +
+                    file.parent_path().string() + ", beside which it is to lie",
+                {}, "Leave out the settings that change it, or export to the folder above the checkpoint.");
+  }
+}
+
+// Whether the export may be written to the folder of a checkpoint.
+bool goes_beside_checkpoint(const fs::path& folder, const ExportedModel::Components& components) {
+  const bool is_checkpoint =
+      holds_checkpoint(folder) || (fs::exists(folder / "config.json") && !fs::exists(folder / "export.json"));
+  const bool lies_beside = std::any_of(components.begin(), components.end(), [](const auto& each) {
+    return each.second.program != nullptr && each.second.program->lies_beside_source();
+  });
+  if (is_checkpoint && !lies_beside) {
+    throw Error(folder.string() + " is a checkpoint: an export there would replace its config.json", {},
+                "Write the export to a folder of its own.");
+  }
+  return is_checkpoint;
+}
+
 std::string read_config(const fs::path& file) { return fs::exists(file) ? read_json(file).dump() : std::string(); }
 
 // What an earlier export to this folder wrote: none of it belongs to the next one. A manifest that cannot be read, or
 // of a format that is not registered, names nothing.
-std::set<fs::path> files_of_earlier_export(const fs::path& folder) {
+std::set<fs::path> files_of_earlier_export(const fs::path& folder, bool beside_checkpoint) {
   if (!fs::exists(folder / "export.json")) {
     return {};
   }
-  std::set<fs::path> files = {"export.json", "config.json", "generation_config.json"};
+  std::set<fs::path> files = {"export.json"};
+  if (!beside_checkpoint) {
+    files.insert({"config.json", "generation_config.json"});
+  }
   try {
     const auto document = read_json(folder / "export.json");
     const JsonField root(document, (folder / "export.json").string());
     const HfExporter& exporter = exporter_for(root.at("export_format").as_string());
     const JsonField components = root.at("components");
     for (const std::string& name : components.keys()) {
-      for (const std::string& file : exporter.program_files(components.at(name).at("file").as_string())) {
-        files.insert(file);
+      const std::string program = components.at(name).at("file").as_string();
+      const std::vector<std::string> own = exporter.program_files(program);
+      files.insert(own.begin(), own.end());
+      for (const std::string& file : exporter.saved_files(file_inside(folder, program))) {
+        if (std::any_of(own.begin(), own.end(),
+                        [&](const std::string& each) { return file.starts_with(each + "."); })) {
+          files.insert(file);
+        }
       }
     }
   } catch (const Error& error) {
@@ -148,12 +181,11 @@ const ExportedComponent& ExportedModel::component(std::string_view name) const {
 
 void ExportedModel::save_pretrained(const fs::path& folder) const {
   const HfExporter& exporter = exporter_for(export_format_);
-  if (fs::exists(folder / "config.json") && !fs::exists(folder / "export.json")) {
-    throw Error(folder.string() + " is a checkpoint: an export there would replace its config.json", {},
-                "Write the export to a folder of its own.");
-  }
+  const bool beside_checkpoint = goes_beside_checkpoint(folder, components_);
   AtomicFolder::Options options;
-  options.keep = [files = files_of_earlier_export(folder)](const fs::path& file) { return !files.contains(file); };
+  options.keep = [files = files_of_earlier_export(folder, beside_checkpoint)](const fs::path& file) {
+    return !files.contains(file);
+  };
   AtomicFolder target(folder, std::move(options));
   ordered_json components = ordered_json::object();
   std::vector<std::pair<std::string, const BackendProgram*>> programs;
@@ -163,12 +195,20 @@ void ExportedModel::save_pretrained(const fs::path& folder) const {
     programs.emplace_back(file, component.program.get());
     components[name] = {{"file", file}, {"metadata", component.metadata.to_json()}};
   }
-  exporter.save_programs(programs, target.path());
+  exporter.save_programs(programs, target.path(), target.target());
   const ordered_json document = {
       {"schema_version", kSchemaVersion}, {"export_format", export_format_}, {"components", std::move(components)}};
   write_file(target.path() / "export.json", document.dump(2, ' ', /*ensure_ascii=*/true) + "\n");
-  write_config(target.path() / "config.json", config_json_);
-  write_config(target.path() / "generation_config.json", generation_config_json_);
+  const auto add_config = [&](const char* name, const std::string& text) {
+    if (beside_checkpoint) {
+      check_config(folder / name, text);
+    }
+    if (!beside_checkpoint || !fs::exists(folder / name)) {
+      write_config(target.path() / name, text);
+    }
+  };
+  add_config("config.json", config_json_);
+  add_config("generation_config.json", generation_config_json_);
   target.commit();
 }
 
@@ -226,10 +266,14 @@ ModelRunner& ExportedModel::runner(size_t index) const {
 }
 
 void HfExporter::save_programs(const std::vector<std::pair<std::string, const BackendProgram*>>& programs,
-                               const fs::path& folder) const {
+                               const fs::path& folder, const fs::path&) const {
   for (const auto& [file, program] : programs) {
     save_program(*program, folder / file);
   }
+}
+
+std::vector<std::string> HfExporter::saved_files(const fs::path& file) const {
+  return program_files(file.filename().string());
 }
 
 ExportedComponent HfExporter::open_program(const fs::path& file) const {

@@ -38,7 +38,9 @@ class ExportedModel {
   const ExportedComponent& component(std::string_view name) const;
 
   /// Writes `<component><suffix>` for each, export.json, config.json and generation_config.json, all or nothing: a save
-  /// that fails or is killed leaves what was there before. Files of an earlier export go, others stay. Throws Error.
+  /// that fails or is killed leaves what was there before. Files of an earlier export go, others stay. A folder that
+  /// holds a checkpoint is refused, unless the programs point into it (BackendProgram::lies_beside_source) and the
+  /// configs say the same as its own, which stay. Throws Error.
   void save_pretrained(const std::filesystem::path& folder) const;
   /// Reads a folder that this class or the reference wrote. Throws Error naming the file and field that is wrong; a
   /// component whose file lies outside the folder is refused.

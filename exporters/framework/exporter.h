@@ -2,6 +2,7 @@
 
 #include "exporters/framework/export_config.h"
 #include "exporters/framework/metadata.h"
+#include "exporters/framework/quantization_summary.h"
 #include "exporters/framework/stages.h"
 #include "exporters/graph/exported_program.h"
 #include "exporters/graph/index_limits.h"
@@ -12,6 +13,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -58,6 +60,9 @@ class BackendProgram {
   virtual ~BackendProgram() = default;
   /// The traced program, where this form is one: what other formats can be made from. It may be changed. Else null.
   virtual std::shared_ptr<ExportedProgram> traced() const { return nullptr; }
+  /// Once it is saved, it points into the files that it was made from: their folder, or one above it, is where it goes,
+  /// and what is there stays as it is.
+  virtual bool lies_beside_source() const { return false; }
 };
 
 /// Runs one component. Inputs come by name as in the forward; the result is what the forward returned.
@@ -91,6 +96,7 @@ struct ProgramDescription {
   std::vector<std::string> conditions;                     ///< on sizes: "sequence <= 512"
   std::map<std::string, int64_t> ops;                      ///< operator → how often
   std::vector<std::pair<std::string, std::string>> facts;  ///< "opset" → "23"
+  std::optional<QuantizationSummary> quantization;         ///< of an export that rounded weights
 };
 
 /// A traced forward on its way into a format.
@@ -125,13 +131,17 @@ class HfExporter {
   virtual std::string patch_backend(const ExportConfig&) const { return export_format(); }
   /// Writes the program and its side files. `file` lies in a folder that is being built.
   virtual void save_program(const BackendProgram& program, const std::filesystem::path& file) const = 0;
-  /// Writes the programs of one export, by file name, into a folder that is being built. By default one after the
-  /// other; a format may keep once what they have in common.
+  /// Writes the programs of one export, by file name, into a folder that is being built and will be `target`. By
+  /// default one after the other; a format may keep once what they have in common.
   virtual void save_programs(const std::vector<std::pair<std::string, const BackendProgram*>>& programs,
-                             const std::filesystem::path& folder) const;
+                             const std::filesystem::path& folder, const std::filesystem::path& target) const;
   virtual std::shared_ptr<BackendProgram> load_program(const std::filesystem::path& file) const = 0;
   /// The files that make up a program saved as `file`, the file itself first.
   virtual std::vector<std::string> program_files(const std::string& file) const { return {file}; }
+  /// All files that a saved program is made of, by names relative to its folder: program_files, and what a format has
+  /// beyond them. Of those, the next export to the folder replaces the ones that are named after a program file
+  /// ("model.onnx.data.2"); others are the user's. Throws Error for a program that cannot be read.
+  virtual std::vector<std::string> saved_files(const std::filesystem::path& file) const;
 
   /// A lone program file with metadata made from what it says of itself: outputs are a dict by name.
   virtual ExportedComponent open_program(const std::filesystem::path& file) const;

@@ -6,6 +6,8 @@
 #include "exporters/models/pretrained.h"
 #include "exporters/support/error.h"
 
+#include <algorithm>
+
 namespace exporters {
 
 namespace fs = std::filesystem;
@@ -37,6 +39,16 @@ void refuse_checkpoint_options(const fs::path& target, const TargetOptions& opti
 }
 
 }  // namespace
+
+bool holds_checkpoint(const fs::path& folder) {
+  if (!fs::is_directory(folder) || !fs::exists(folder / "config.json")) {
+    return false;
+  }
+  return std::any_of(fs::directory_iterator(folder), fs::directory_iterator(), [](const fs::directory_entry& entry) {
+    const std::string name = entry.path().filename().string();
+    return name.ends_with(".safetensors") || name.ends_with(".safetensors.index.json");
+  });
+}
 
 TargetKind target_kind(const fs::path& target) {
   if (fs::is_directory(target)) {

@@ -15,8 +15,12 @@ namespace exporters {
 /// What a TARGET on the command line is.
 enum class TargetKind { kCheckpoint, kExportFolder, kProgramFile };
 
-/// Throws Error for a path that does not exist or is none of these.
+/// Throws Error for a path that does not exist or is none of these. An export that lies beside its checkpoint is an
+/// export folder.
 TargetKind target_kind(const std::filesystem::path& target);
+
+/// Whether the folder holds a config.json with weights beside it (safetensors, or an index of them).
+bool holds_checkpoint(const std::filesystem::path& folder);
 
 /// Something that can be called: a checkpoint (its model runs eagerly), an export folder, or one program file.
 using Runnable = std::function<PyTree(const NamedInputs&)>;

@@ -7,8 +7,9 @@
 #include "exporters/graph/op_name.h"
 #include "exporters/onnx/convert.h"
 #include "exporters/onnx/emit/reader.h"
-#include "exporters/onnx/emit/writer.h"
+#include "exporters/onnx/emit/save.h"
 #include "exporters/onnx/ir_fixes.h"
+#include "exporters/onnx/quantize/quantize.h"
 #include "exporters/onnx/stages.h"
 #include "exporters/onnx/translations/table.h"
 #include "exporters/passes/cse.h"
@@ -22,7 +23,10 @@
 #include "exporters/support/error.h"
 #include "exporters/support/version.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
+#include <array>
 #include <mutex>
 
 namespace exporters::onnx {
@@ -114,6 +118,27 @@ std::vector<ValueDescription> describe_values(const std::vector<OnnxValueInfo>& 
 // A name that is on both sides of the graph carries a prefix there.
 std::string argument_name(const std::string& input) { return input.starts_with("input.") ? input.substr(6) : input; }
 
+constexpr std::array<std::pair<std::string_view, WeightsMode>, 4> kWeightsModes = {
+    {{"copy", WeightsMode::kCopy},
+     {"link", WeightsMode::kLink},
+     {"reference", WeightsMode::kReference},
+     {"inline", WeightsMode::kInline}}};
+
+std::vector<std::string> choices_of_weights() {
+  std::vector<std::string> names;
+  for (const auto& [name, mode] : kWeightsModes) {
+    names.emplace_back(name);
+  }
+  return names;
+}
+
+WeightsMode weights_mode(const std::string& name) {
+  const auto* found =
+      std::find_if(kWeightsModes.begin(), kWeightsModes.end(), [&](const auto& mode) { return mode.first == name; });
+  ensure(found != kWeightsModes.end(), "weights = \"{}\" is none of {}", name, fmt::join(choices_of_weights(), ", "));
+  return found->second;
+}
+
 }  // namespace
 
 std::vector<ConfigField> OnnxConfig::fields() {
@@ -122,17 +147,48 @@ std::vector<ConfigField> OnnxConfig::fields() {
   result.push_back(bool_field("optimize", "merge equal computations", optimize));
   result.push_back(choice_field("ort_fusions", "operators of ONNX Runtime for one execution provider", ort_fusions,
                                 {"cpu", "cuda", "webgpu", "dml"}));
+  result.push_back(
+      choice_field("weights",
+                   "where weights are: copy, a folder that stands alone; link, hard links to the "
+                   "checkpoint's files; reference, in the checkpoint, which has to be in the export folder "
+                   "or below it; inline, in the .onnx, up to 2 GB",
+                   weights, choices_of_weights()));
+  result.push_back(choice_field("quantization",
+                                "round the weights of products, for MatMulNBits of com.microsoft; activations stay",
+                                quantization, {"int8", "int4"}));
+  result.push_back(optional_int_field("quantization_block_size",
+                                      "neighbours in a row that share a scale: 16, 32, 64, 128 or 256; null: 32",
+                                      quantization_block_size, 16, 256));
+  result.push_back(bool_field("quantization_symmetric",
+                              "a fixed zero point; otherwise each block stores one, and uses its whole range",
+                              quantization_symmetric));
+  result.push_back(optional_int_field(
+      "quantization_accuracy_level",
+      "what activations may be rounded to inside a product: 0 nothing, 1 float32, 2 float16, 3 bfloat16, 4 int8, "
+      "which is several times faster on the CPU; null: 4",
+      quantization_accuracy_level, 0, 4));
   return result;
 }
 
 void OnnxConfig::validate() const {
   DynamoConfig::validate();
+  const int64_t block = quantization_block_size.value_or(32);
+  ensure((block & (block - 1)) == 0, "quantization_block_size is {}; allowed are 16, 32, 64, 128 and 256", block);
   ensure(!ort_fusions || optimize, "ort_fusions = \"{}\" contradicts optimize = false: the fusions are optimizations",
          ort_fusions.value_or(""));
   if (ort_fusions) {
     throw Error("ort_fusions = \"" + *ort_fusions + "\" is not supported", {},
                 "Leave it out: the default graph is made of standard operators.");
   }
+}
+
+QuantizationOptions OnnxConfig::quantization_options() const {
+  QuantizationOptions options;
+  options.format.bits = quantization == "int8" ? 8 : 4;
+  options.format.block_size = quantization_block_size.value_or(options.format.block_size);
+  options.format.symmetric = quantization_symmetric;
+  options.accuracy_level = quantization_accuracy_level.value_or(options.accuracy_level);
+  return options;
 }
 
 const MakeFunctional& make_functional() {
@@ -163,7 +219,12 @@ ExportedComponent OnnxExporter::export_traced(TracedModel traced, ExportConfig& 
   options.producer_version = std::string(version());
   OnnxModel converted = to_onnx(program, options);
   apply_ir_fixes(converted);
-  component.program = std::make_shared<OnnxProgram>(std::move(converted));
+  std::optional<QuantizationSummary> quantization;
+  if (onnx_config->quantization) {
+    quantization = quantize(converted, program, onnx_config->quantization_options());
+  }
+  component.program =
+      std::make_shared<OnnxProgram>(std::move(converted), weights_mode(onnx_config->weights), std::move(quantization));
   return component;
 }
 
@@ -183,16 +244,33 @@ OnnxModel model_to_save(const BackendProgram& program) {
 }  // namespace
 
 void OnnxExporter::save_program(const BackendProgram& program, const fs::path& file) const {
-  save_model(model_to_save(program), file);
+  save_model(model_to_save(program), file, {.weights = as_onnx(program).weights()});
 }
 
 void OnnxExporter::save_programs(const std::vector<std::pair<std::string, const BackendProgram*>>& programs,
-                                 const fs::path& folder) const {
+                                 const fs::path& folder, const fs::path& target) const {
+  SaveOptions options;
+  options.target = target;
   std::vector<std::pair<std::string, OnnxModel>> models;
   for (const auto& [file, program] : programs) {
+    const WeightsMode weights = as_onnx(*program).weights();
+    ensure(models.empty() || weights == options.weights, "the components of one export have their weights in one way");
+    options.weights = weights;
     models.emplace_back(file, model_to_save(*program));
   }
-  save_models(std::move(models), folder);
+  save_models(std::move(models), folder, options);
+}
+
+std::vector<std::string> OnnxExporter::saved_files(const fs::path& file) const {
+  std::vector<std::string> files = program_files(file.filename().string());
+  const OnnxModel model = read_model(file, {.keep_inline_bytes = 0});
+  for_each_tensor(std::as_const(model.graph), [&](const OnnxTensor& tensor) {
+    const auto* stored = std::get_if<StoredBytes>(&tensor.data);
+    if (stored != nullptr && std::find(files.begin(), files.end(), stored->location) == files.end()) {
+      files.push_back(stored->location);
+    }
+  });
+  return files;
 }
 
 std::shared_ptr<BackendProgram> OnnxExporter::load_program(const fs::path& file) const {
@@ -237,6 +315,7 @@ ProgramDescription OnnxExporter::describe_program(const BackendProgram& program)
   }
   description.facts.emplace_back("IR version", std::to_string(model.ir_version));
   description.facts.emplace_back("producer", model.producer_name + " " + model.producer_version);
+  description.quantization = onnx.quantization();
   return description;
 }
 

@@ -261,6 +261,25 @@ void write_file(const fs::path& target, std::string_view text, Durability durabi
   file.commit();
 }
 
+void link_file(const fs::path& source, const fs::path& target) {
+  const fs::path place = resolved(target);
+  const fs::path temporary = temporary_beside(place);
+  if (::link(source.c_str(), temporary.c_str()) != 0) {
+    const int code = errno;
+    const bool elsewhere = code == EXDEV;
+    throw Error(
+        fmt::format("Cannot make {} a hard link of {}: {}", quote(target.native(), 400), quote(source.native(), 400),
+                    elsewhere ? "they are on different file systems" : std::strerror(code)),
+        {}, elsewhere ? "Write to the file system of the source, or copy it." : "Copy the file instead.");
+  }
+  const int renamed = ::rename(temporary.c_str(), place.c_str());
+  const int code = errno;
+  ::unlink(temporary.c_str());  // still there when the target was this very file already
+  if (renamed != 0) {
+    fail_errno("Cannot put in place", place, code);
+  }
+}
+
 AtomicFolder::AtomicFolder(const fs::path& target) : AtomicFolder(target, Options()) {}
 
 AtomicFolder::AtomicFolder(const fs::path& target, Options options)
@@ -299,8 +318,11 @@ void AtomicFolder::keep_old_files() const {
   for (const fs::directory_entry& entry : fs::recursive_directory_iterator(target_)) {
     fs::path relative = entry.path().lexically_relative(target_);
     fs::path kept = temporary_ / relative;
-    bool is_folder = entry.is_directory() && !entry.is_symlink();
-    if (is_folder || fs::exists(fs::symlink_status(kept)) || !options_.keep(relative)) {
+    if (entry.is_directory() && !entry.is_symlink()) {
+      fs::create_directories(kept);
+      continue;
+    }
+    if (fs::exists(fs::symlink_status(kept)) || !options_.keep(relative)) {
       continue;
     }
     fs::create_directories(kept.parent_path());

@@ -60,13 +60,19 @@ class AtomicFile {
 /// Writes a whole file through AtomicFile.
 void write_file(const std::filesystem::path& target, std::string_view text, Durability durability = Durability::kFast);
 
+/// Makes `target` another name of the file `source` (a hard link), in place of what was there, in one step. Throws
+/// Error with both names, and the way out in words where the two cannot be one file: another file system, or one
+/// without links.
+void link_file(const std::filesystem::path& source, const std::filesystem::path& target);
+
 /// A folder that appears whole or not at all: built beside its target and swapped with it in one step by commit().
 class AtomicFolder {
  public:
   struct Options {
     Durability durability = Durability::kFast;
     /// Which files of the old folder the new one keeps where it has none of that name (the path is relative to the
-    /// folder): they are linked into the new folder, or copied. By default all: a user's own files survive.
+    /// folder): they are linked into the new folder, or copied. By default all: a user's own files survive, and folders
+    /// of theirs, also empty ones.
     std::function<bool(const std::filesystem::path&)> keep = [](const std::filesystem::path&) { return true; };
   };
 

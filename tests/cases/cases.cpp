@@ -2,7 +2,7 @@
 
 #include "exporters/interpreter/interpreter.h"
 #include "exporters/onnx/convert.h"
-#include "exporters/onnx/emit/writer.h"
+#include "exporters/onnx/emit/save.h"
 #include "exporters/onnx/runner.h"
 #include "exporters/passes/dead_code.h"
 #include "exporters/passes/functionalize.h"

@@ -1,6 +1,7 @@
 #include "exporters/onnx/convert.h"
 
 #include "exporters/onnx/emit/reader.h"
+#include "exporters/onnx/emit/save.h"
 #include "exporters/onnx/emit/writer.h"
 #include "exporters/onnx/index_limits.h"
 #include "exporters/onnx/runner.h"

@@ -1,5 +1,6 @@
 #include "exporters/onnx/emit/external_data.h"
 #include "exporters/onnx/emit/reader.h"
+#include "exporters/onnx/emit/save.h"
 #include "exporters/onnx/emit/writer.h"
 #include "exporters/support/error.h"
 #include "tests/onnx/support.h"

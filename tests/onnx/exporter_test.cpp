@@ -2,7 +2,7 @@
 #include "exporters/onnx/exporter.h"
 
 #include "exporters/onnx/emit/reader.h"
-#include "exporters/onnx/emit/writer.h"
+#include "exporters/onnx/emit/save.h"
 #include "tests/onnx/support.h"
 
 #include <ATen/ops/allclose.h>

@@ -1,6 +1,6 @@
 #include "tests/onnx/harness.h"
 
-#include "exporters/onnx/emit/writer.h"
+#include "exporters/onnx/emit/save.h"
 #include "exporters/onnx/runner.h"
 #include "exporters/trace/trace.h"
 #include "tests/onnx/support.h"

@@ -1,5 +1,5 @@
 #include "exporters/onnx/runner.h"
-#include "exporters/onnx/emit/writer.h"
+#include "exporters/onnx/emit/save.h"
 #include "tests/onnx/support.h"
 
 #include <ATen/ATen.h>

@@ -34,7 +34,7 @@ inline void write_bytes(const std::filesystem::path& path, std::string_view byte
 }
 
 /// y = x · w + c with x of [batch, 3]; `w` stands in for a weight ([3, 2]), `c` for a constant.
-inline OnnxModel linear_model(std::variant<InlineBytes, StoredBytes, OmittedBytes, WeightSource, at::Tensor> weight) {
+inline OnnxModel linear_model(decltype(OnnxTensor::data) weight) {
   OnnxModel model;
   model.ir_version = ir_version_for_opset(20);
   model.opsets = {{"", 20}};

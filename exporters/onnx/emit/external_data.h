@@ -5,19 +5,20 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
-#include <tuple>
-#include <utility>
 #include <variant>
 #include <vector>
 
 namespace exporters::onnx {
 
-/// What an external data file is made of: pieces of other files and tensors (in memory, or yet to be converted from a
-/// file), each at its offset; what lies between them is a hole.
+/// Bytes of a file, a tensor in memory or yet to be converted from a file, or what is made while it is written.
+using PieceSource = std::variant<WeightSource, at::Tensor, ComputedBytes>;
+
+/// What an external data file is made of: pieces, each at its offset; what lies between them is a hole.
 struct ExternalData {
   struct Piece {
-    std::variant<WeightSource, at::Tensor> source;
+    PieceSource source;
     uint64_t offset = 0;
     uint64_t nbytes = 0;
   };
@@ -25,10 +26,13 @@ struct ExternalData {
   uint64_t size = 0;          ///< of the file
 };
 
-/// Gives every initializer of `graph` (subgraphs included) whose bytes are a WeightSource or an at::Tensor a place in
-/// the file `location` and makes it StoredBytes. Equal sources (tied weights) share one place. A piece from a file
-/// keeps its offset modulo 4096, so that file systems can share blocks; neighbours in a file become one piece;
-/// tensors in memory follow. The result does not depend on where the source files lie.
+/// Every pending tensor of a graph, nested ones too. The pointers hold until the graph changes.
+std::vector<OnnxTensor*> pending_tensors(OnnxGraph& graph);
+
+/// Gives every pending initializer of `graph` (subgraphs included) a place in the file `location` and makes it
+/// StoredBytes. Equal sources (tied weights) share one place. A piece from a file keeps its offset modulo 4096, so that
+/// file systems can share blocks; neighbours in a file become one piece; tensors in memory follow, then computed data,
+/// each as a whole. The result does not depend on where the source files lie.
 /// Throws Error when a source's size is not dims × element size.
 ExternalData lay_out_external_data(OnnxGraph& graph, const std::string& location);
 
@@ -41,11 +45,33 @@ class SharedData {
   ExternalData lay_out(OnnxGraph& graph, const std::string& location);
 
  private:
-  using FileBytes = std::tuple<std::string, uint64_t, uint64_t>;  // file, offset, length
-  using MemoryBytes = std::pair<const void*, uint64_t>;           // see lay_out_external_data
-  std::map<FileBytes, StoredBytes> from_files_;
-  std::map<MemoryBytes, StoredBytes> from_memory_;
+  struct Place {
+    std::string location;
+    uint64_t offset = 0;
+  };
+  std::map<std::string, Place> places_;  ///< by BytesKey::whole
 };
+
+/// What a contiguous tensor in memory is known by: where its bytes are, or the conversion that will make them.
+uint64_t memory_identity(const at::Tensor& bytes);
+
+/// What the bytes of a pending tensor are known by: a key that bytes from one place share, and the range of them.
+struct BytesKey {
+  std::string whole;
+  uint64_t offset = 0;
+  uint64_t nbytes = 0;
+};
+/// Nothing for a tensor that is written in another form than it lies in memory.
+std::optional<BytesKey> bytes_key(const OnnxTensor& tensor);
+
+/// Where the bytes of a tensor come from that is pending.
+PieceSource piece_source(const OnnxTensor& tensor);
+
+/// The size of the tensor's bytes. Throws Error unless it is dims × element size.
+uint64_t checked_nbytes(const OnnxTensor& tensor, const PieceSource& source);
+
+/// Appends the bytes, as write_external_data does.
+void append_piece(const PieceSource& source, AtomicFile& file);
 
 /// Fills the empty `file`, and leaves the commit to the caller: pieces from files are copied without passing through
 /// user memory where the system can, holes of sparse sources stay holes. Throws Error when a source file is too short,

@@ -96,6 +96,11 @@ std::string dim_text(const OnnxDim& dim) {
   return name != nullptr ? *name : "?";
 }
 
+bool OnnxTensor::is_pending() const {
+  return std::holds_alternative<WeightSource>(data) || std::holds_alternative<at::Tensor>(data) ||
+         std::holds_alternative<ComputedBytes>(data);
+}
+
 std::optional<uint64_t> OnnxTensor::expected_bytes() const {
   const auto bits = static_cast<uint64_t>(bits_per_element(dtype));
   if (bits == 0) {

@@ -17,6 +17,7 @@
 
 namespace exporters::onnx {
 
+class ComputedData;
 struct OnnxGraph;
 
 /// TensorProto.DataType of the ONNX specification.
@@ -84,13 +85,22 @@ struct OmittedBytes {
   uint64_t nbytes = 0;
 };
 
+/// A range of bytes that are made while they are written.
+struct ComputedBytes {
+  std::shared_ptr<const ComputedData> data;
+  uint64_t offset = 0;
+  uint64_t nbytes = 0;
+};
+
 struct OnnxTensor {
   std::string name;
   OnnxType dtype = OnnxType::kUndefined;
   std::vector<int64_t> dims;
-  /// WeightSource and at::Tensor are bytes yet to be laid out in the external data file (see external_data.h).
-  std::variant<InlineBytes, StoredBytes, OmittedBytes, WeightSource, at::Tensor> data;
+  /// WeightSource, at::Tensor and ComputedBytes are yet to be laid out in the external data file (see external_data.h).
+  std::variant<InlineBytes, StoredBytes, OmittedBytes, WeightSource, at::Tensor, ComputedBytes> data;
 
+  /// The bytes are yet to be laid out.
+  bool is_pending() const;
   /// dims × element size, or nothing on overflow, negative dims or a type without a size.
   std::optional<uint64_t> expected_bytes() const;
 };

@@ -1,10 +1,9 @@
 #include "exporters/onnx/emit/writer.h"
 
-#include "exporters/onnx/emit/external_data.h"
-#include "exporters/support/atomic_file.h"
 #include "exporters/support/error.h"
 
 #include <protozero/pbf_writer.hpp>
+#include <protozero/varint.hpp>
 
 #include <limits>
 
@@ -27,6 +26,12 @@ class TensorWriter {
   TensorWriter(pbf_writer& out, const OnnxTensor& tensor) : out_(out), tensor_(tensor) {}
 
   void run() {
+    add_description();
+    std::visit(*this, tensor_.data);
+  }
+
+  /// All but the values, which come last.
+  void add_description() {
     for (int64_t dim : tensor_.dims) {
       out_.add_int64(1, dim);
     }
@@ -34,7 +39,6 @@ class TensorWriter {
     if (!tensor_.name.empty()) {
       out_.add_string(8, tensor_.name);
     }
-    std::visit(*this, tensor_.data);
   }
 
   void operator()(const InlineBytes& data) { out_.add_bytes(9, data.bytes); }
@@ -163,16 +167,20 @@ void write_node(pbf_writer& out, const OnnxNode& node) {
   }
 }
 
-void write_graph(pbf_writer& out, const OnnxGraph& graph) {
+void write_nodes(pbf_writer& out, const OnnxGraph& graph) {
   for (const OnnxNode& node : graph.nodes) {
     pbf_writer entry(out, 1);
     write_node(entry, node);
   }
   out.add_string(2, graph.name);
-  for (const OnnxTensor& tensor : graph.initializers) {
-    pbf_writer entry(out, 5);
-    TensorWriter(entry, tensor).run();
-  }
+}
+
+void write_initializer(pbf_writer& out, const OnnxTensor& tensor) {
+  pbf_writer entry(out, 5);
+  TensorWriter(entry, tensor).run();
+}
+
+void write_values(pbf_writer& out, const OnnxGraph& graph) {
   const std::pair<uint32_t, const std::vector<OnnxValueInfo>*> lists[] = {
       {11, &graph.inputs}, {12, &graph.outputs}, {13, &graph.value_info}};
   for (const auto& [field, infos] : lists) {
@@ -180,6 +188,31 @@ void write_graph(pbf_writer& out, const OnnxGraph& graph) {
       pbf_writer entry(out, field);
       write_value_info(entry, info);
     }
+  }
+}
+
+void write_graph(pbf_writer& out, const OnnxGraph& graph) {
+  write_nodes(out, graph);
+  for (const OnnxTensor& tensor : graph.initializers) {
+    write_initializer(out, tensor);
+  }
+  write_values(out, graph);
+}
+
+void write_producer(pbf_writer& out, const OnnxModel& model) {
+  out.add_int64(1, model.ir_version);
+  out.add_string(2, model.producer_name);
+  out.add_string(3, model.producer_version);
+}
+
+void write_opsets(pbf_writer& out, const OnnxModel& model) {
+  for (const auto& [domain, version] : model.opsets) {
+    pbf_writer entry(out, 8);
+    entry.add_string(1, domain);
+    entry.add_int64(2, version);
+  }
+  for (const auto& [key, value] : model.metadata) {
+    write_string_pair(out, 14, key, value);
   }
 }
 
@@ -206,50 +239,99 @@ std::string serialize(const OnnxModel& model) {
   check_size(inline_bytes(model.graph));
   std::string bytes;
   pbf_writer out(bytes);
-  out.add_int64(1, model.ir_version);
-  out.add_string(2, model.producer_name);
-  out.add_string(3, model.producer_version);
+  write_producer(out, model);
   {
     pbf_writer graph(out, 7);
     write_graph(graph, model.graph);
   }
-  for (const auto& [domain, version] : model.opsets) {
-    pbf_writer entry(out, 8);
-    entry.add_string(1, domain);
-    entry.add_int64(2, version);
-  }
-  for (const auto& [key, value] : model.metadata) {
-    write_string_pair(out, 14, key, value);
-  }
+  write_opsets(out, model);
   check_size(bytes.size());
   return bytes;
 }
 
 namespace {
 
-void save_with(OnnxModel& model, const std::filesystem::path& path, SharedData& shared) {
-  const std::filesystem::path data_path = path.string() + ".data";
-  AtomicFile data_file(data_path);
-  AtomicFile file(path);
-  shared.refer(model.graph);
-  write_external_data(shared.lay_out(model.graph, data_path.filename().string()), data_file);
-  file.write(serialize(model));
-  data_file.commit();
-  file.commit();
+// A message of parts, which grows at its end.
+class Parts {
+ public:
+  /// What `write` puts into a writer of the message.
+  template <typename Write>
+  void add(Write write) {
+    pbf_writer out(parts_.back().text);
+    const size_t before = parts_.back().text.size();
+    write(out);
+    size_ += parts_.back().text.size() - before;
+  }
+
+  /// The key of a field that holds bytes, with their number.
+  void begin(uint32_t field, uint64_t nbytes) {
+    std::string& text = parts_.back().text;
+    const size_t before = text.size();
+    protozero::add_varint_to_buffer(&text,
+                                    field << 3 | static_cast<uint32_t>(protozero::pbf_wire_type::length_delimited));
+    protozero::add_varint_to_buffer(&text, nbytes);
+    size_ += text.size() - before;
+  }
+
+  void add_text(const std::string& text) {
+    parts_.back().text += text;
+    size_ += text.size();
+  }
+
+  void add_bytes(const OnnxTensor& tensor, uint64_t nbytes) {
+    parts_.back().bytes = &tensor;
+    parts_.emplace_back();
+    size_ += nbytes;
+  }
+
+  void append(Parts other) {
+    add_text(other.parts_.front().text);
+    parts_.back().bytes = other.parts_.front().bytes;
+    parts_.insert(parts_.end(), std::make_move_iterator(other.parts_.begin() + 1),
+                  std::make_move_iterator(other.parts_.end()));
+    size_ += other.size_ - other.parts_.front().text.size();
+  }
+
+  uint64_t size() const { return size_; }
+  std::vector<MessagePart> take() && { return std::move(parts_); }
+
+ private:
+  std::vector<MessagePart> parts_ = std::vector<MessagePart>(1);
+  uint64_t size_ = 0;
+};
+
+// TensorProto.raw_data is the last field of what a tensor with inline bytes has.
+void add_pending(Parts& graph, const OnnxTensor& tensor) {
+  const std::optional<uint64_t> nbytes = tensor.expected_bytes();
+  ensure(nbytes.has_value(), "initializer '{}' has a shape whose size cannot be computed", tensor.name);
+  Parts entry;
+  entry.add([&](pbf_writer& out) { TensorWriter(out, tensor).add_description(); });
+  entry.begin(9, *nbytes);
+  graph.begin(5, entry.size() + *nbytes);
+  entry.add_bytes(tensor, *nbytes);
+  graph.append(std::move(entry));
 }
 
 }  // namespace
 
-void save_model(OnnxModel model, const std::filesystem::path& path) {
-  SharedData shared;
-  save_with(model, path, shared);
-}
-
-void save_models(std::vector<std::pair<std::string, OnnxModel>> models, const std::filesystem::path& folder) {
-  SharedData shared;
-  for (auto& [name, model] : models) {
-    save_with(model, folder / name, shared);
+std::vector<MessagePart> serialize_in_parts(const OnnxModel& model) {
+  Parts graph;
+  graph.add([&](pbf_writer& out) { write_nodes(out, model.graph); });
+  for (const OnnxTensor& tensor : model.graph.initializers) {
+    if (tensor.is_pending()) {
+      add_pending(graph, tensor);
+    } else {
+      graph.add([&](pbf_writer& out) { write_initializer(out, tensor); });
+    }
   }
+  graph.add([&](pbf_writer& out) { write_values(out, model.graph); });
+  Parts whole;
+  whole.add([&](pbf_writer& out) { write_producer(out, model); });
+  whole.begin(7, graph.size());
+  whole.append(std::move(graph));
+  whole.add([&](pbf_writer& out) { write_opsets(out, model); });
+  check_size(whole.size());
+  return std::move(whole).take();
 }
 
 }  // namespace exporters::onnx

@@ -2,9 +2,8 @@
 
 #include "exporters/onnx/emit/model.h"
 
-#include <filesystem>
+#include <cstdint>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace exporters::onnx {
@@ -14,13 +13,15 @@ namespace exporters::onnx {
 /// protobuf's limit of 2 GB.
 std::string serialize(const OnnxModel& model);
 
-/// Writes `path`, and `path` + ".data" with the bytes of every tensor that is a WeightSource or an at::Tensor. The
-/// data file is always made, if only empty. Both are written aside and renamed when complete.
-/// Throws Error when a source is shorter than it should be, and on I/O failures.
-void save_model(OnnxModel model, const std::filesystem::path& path);
+/// A piece of a message: text, and after it the bytes of a tensor.
+struct MessagePart {
+  std::string text;
+  const OnnxTensor* bytes = nullptr;  ///< null: no tensor follows
+};
 
-/// The same for several models by file name in one folder: bytes that more than one of them has are in the data file of
-/// the first that has them, and the others refer to it.
-void save_models(std::vector<std::pair<std::string, OnnxModel>> models, const std::filesystem::path& folder);
+/// The message that holds the weights too, without a copy of them: the bytes of an initializer of the main graph that
+/// are yet to be laid out have their place between the parts. The parts point into `model`. Throws Error as serialize
+/// does; the bytes count towards the limit.
+std::vector<MessagePart> serialize_in_parts(const OnnxModel& model);
 
 }  // namespace exporters::onnx
