@@ -17,6 +17,7 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <iostream>
@@ -104,8 +105,10 @@ std::vector<FileSize> files_of(const exporters::ExportedModel& model, const fs::
   const exporters::HfExporter& exporter = exporters::exporter_for(model.export_format());
   std::vector<std::string> names = {"config.json", "export.json", "generation_config.json"};
   for (const auto& [name, component] : model.components()) {
-    for (const std::string& file : exporter.program_files(name + exporter.program_suffix())) {
-      names.push_back(file);
+    for (const std::string& file : exporter.program_files(exporter.program_file(name, *component.program))) {
+      if (std::find(names.begin(), names.end(), file) == names.end()) {  // components may share one
+        names.push_back(file);
+      }
     }
   }
   std::vector<FileSize> files;

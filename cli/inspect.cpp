@@ -60,7 +60,7 @@ std::vector<Program> open_programs(const fs::path& target) {
   const exporters::HfExporter& exporter = exporters::exporter_for(model.export_format());
   for (const auto& [name, component] : model.components()) {
     programs.push_back({name, exporter.describe_program(*component.program),
-                        sizes_of(target, exporter.program_files(name + exporter.program_suffix()))});
+                        sizes_of(target, exporter.program_files(exporter.program_file(name, *component.program)))});
   }
   return programs;
 }
