@@ -42,7 +42,28 @@ class DynamoProgram:
         return [leaf.numpy() for leaf in leaves]
 
 
-PROGRAMS = {"onnx": OnnxProgram, "dynamo": DynamoProgram}
+class ExecutorchProgram:
+    ORDER = ("input_ids", "attention_mask", "token_type_ids")  # of the forward: the program takes them by position
+
+    def __init__(self, path, threads):
+        import torch
+        from executorch.exir._serialize._program import deserialize_pte_binary
+        from executorch.extension.pybindings import portable_lib
+        from executorch.runtime import Runtime
+
+        portable_lib._unsafe_reset_threadpool(threads)  # before any method is loaded: it would keep the old one
+        self.torch = torch
+        plan = deserialize_pte_binary(pathlib.Path(path).read_bytes()).program.execution_plan[0]
+        self.planned_bytes = sum(plan.non_const_buffer_sizes)
+        self.program = Runtime.get().load_program(pathlib.Path(path))
+        self.method = self.program.load_method(plan.name)
+
+    def __call__(self, inputs):
+        return [output.numpy() for output in self.method.execute(
+            [self.torch.from_numpy(inputs[name]) for name in self.ORDER if name in inputs])]
+
+
+PROGRAMS = {"onnx": OnnxProgram, "dynamo": DynamoProgram, "executorch": ExecutorchProgram}
 
 
 def interleaved_medians(programs, inputs, runs):
@@ -79,7 +100,9 @@ def main():
             for side, value in interleaved_medians(programs, inputs, request["runs"]).items():
                 latency[side][name] = value
             differences.append(largest_difference(programs, inputs))
-    print(json.dumps({"latency_ms": latency, "largest_difference": None if None in differences else max(differences)}))
+    planned = {side: program.planned_bytes for side, program in programs.items() if hasattr(program, "planned_bytes")}
+    print(json.dumps({"latency_ms": latency, "planned_bytes": planned,
+                      "largest_difference": None if None in differences else max(differences)}))
 
 
 if __name__ == "__main__":

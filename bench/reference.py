@@ -20,6 +20,7 @@ from transformers import exporters
 BACKENDS = {  # format → exporter, config
     "onnx": ("OnnxExporter", "OnnxConfig"),
     "dynamo": ("DynamoExporter", "DynamoConfig"),
+    "executorch": ("ExecutorchExporter", "ExecutorchConfig"),
 }
 
 
@@ -31,6 +32,14 @@ def sample(config):
     return inputs
 
 
+def bounds(name, inputs, config):
+    """Settings for a format whose memory is planned: the largest sizes that hfx gets, too (bench/compare)."""
+    if name != "executorch":
+        return {}
+    axes = {0: torch.export.Dim("batch", max=8), 1: torch.export.Dim("sequence", max=config.max_position_embeddings)}
+    return {"dynamic_shapes": {key: axes for key in inputs}}
+
+
 def load(checkpoint):
     config = transformers.AutoConfig.from_pretrained(checkpoint)
     return getattr(transformers, config.architectures[0]).from_pretrained(checkpoint).eval()
@@ -39,7 +48,9 @@ def load(checkpoint):
 def export(name, checkpoint, folder):
     exporter, config = (getattr(exporters, part) for part in BACKENDS[name])
     model = load(checkpoint)
-    exporter().export(model, sample(model.config), config(dynamic=True)).save_pretrained(folder)
+    inputs = sample(model.config)
+    settings = config(dynamic=True, **bounds(name, inputs, model.config))
+    exporter().export(model, inputs, settings).save_pretrained(folder)
 
 
 def export_for_generation(name, checkpoint, folder):

@@ -109,8 +109,8 @@ std::vector<FileSize> files_of(const exporters::ExportedModel& model, const fs::
   const exporters::HfExporter& exporter = exporters::exporter_for(model.export_format());
   std::vector<std::string> names = {"config.json", "export.json", "generation_config.json"};
   for (const auto& [name, component] : model.components()) {
-    for (const std::string& file : exporter.saved_files(folder / (name + exporter.program_suffix()))) {
-      if (std::find(names.begin(), names.end(), file) == names.end()) {  // components share weights
+    for (const std::string& file : exporter.saved_files(folder / exporter.program_file(name, *component.program))) {
+      if (std::find(names.begin(), names.end(), file) == names.end()) {  // components may share them
         names.push_back(file);
       }
     }

@@ -64,8 +64,9 @@ std::vector<Program> open_programs(const fs::path& target) {
   const auto model = exporters::ExportedModel::from_pretrained(target);
   const exporters::HfExporter& exporter = exporters::exporter_for(model.export_format());
   for (const auto& [name, component] : model.components()) {
-    programs.push_back({name, exporter.describe_program(*component.program),
-                        sizes_of(target, files_of(exporter, target / (name + exporter.program_suffix())))});
+    programs.push_back(
+        {name, exporter.describe_program(*component.program),
+         sizes_of(target, files_of(exporter, target / exporter.program_file(name, *component.program)))});
   }
   return programs;
 }

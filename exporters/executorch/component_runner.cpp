@@ -9,20 +9,21 @@
 namespace exporters::executorch {
 namespace {
 
-std::filesystem::path file_of(const ExportedComponent& component) {
+const ExecutorchProgram& program_of(const ExportedComponent& component) {
   const auto* program = dynamic_cast<const ExecutorchProgram*>(component.program.get());
   ensure(program != nullptr, "the program was not made by the ExecuTorch exporter");
-  if (program->file().empty()) {
-    throw Error("this export is not saved yet, and ExecuTorch reads the program from its file", {},
-                "Call save_pretrained, then from_pretrained.");
-  }
-  return program->file();
+  return *program;
 }
 
-const Method& only_method(const Program& program) {
+// The method of that name, where the program has one for each of its components.
+std::string method_of(const Program& program, const std::string& name) {
   ensure(!program.methods.empty(), "the program has no method");
-  const Method* forward = program.method("forward");
-  return forward == nullptr ? program.methods.front() : *forward;
+  for (const std::string& each : {name, std::string("forward")}) {
+    if (program.method(each) != nullptr) {
+      return each;
+    }
+  }
+  return program.methods.front().name;
 }
 
 // What the program was made for in a slot that is no tensor.
@@ -60,8 +61,11 @@ PyTree::Leaf leaf_of(ExecutorchRunner::Value value) {
 }  // namespace
 
 ExecutorchComponentRunner::ExecutorchComponentRunner(const ExportedComponent& component)
-    : runner_(file_of(component)), facts_(facts_of(runner_.program())), out_spec_(component.metadata.out_spec) {
-  const Method& method = only_method(runner_.program());
+    : runner_(program_of(component).runner()),
+      method_(method_of(runner_->program(), program_of(component).method())),
+      facts_(facts_of(runner_->program(), method_)),
+      out_spec_(component.metadata.out_spec) {
+  const Method& method = *runner_->program().method(method_);
   // Slots are the leaves of in_spec, in order; a lone file says itself what they are called.
   const TreeSpec& in_spec = component.metadata.in_spec;
   std::vector<std::string> paths;
@@ -103,7 +107,7 @@ PyTree ExecutorchComponentRunner::run(const NamedInputs& inputs) {
   if (facts_) {
     facts_->check(tensors);
   }
-  std::vector<ExecutorchRunner::Value> outputs = runner_.run(values, only_method(runner_.program()).name);
+  std::vector<ExecutorchRunner::Value> outputs = runner_->run(values, method_);
   // The last ones are the leaves of out_spec; inputs that the program writes to come before.
   const size_t count = out_spec_.leaf_count();
   ensure(outputs.size() >= count, "the program has {} outputs, out_spec asks for {}", outputs.size(), count);

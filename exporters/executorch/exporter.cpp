@@ -1,29 +1,38 @@
 #include "exporters/executorch/exporter.h"
 
+#include "exporters/executorch/cache_state.h"
 #include "exporters/executorch/edge/decompositions.h"
 #include "exporters/executorch/edge/lower.h"
 #include "exporters/executorch/emit/emit_method.h"
 #include "exporters/executorch/emit/reader.h"
 #include "exporters/executorch/emit/writer.h"
+#include "exporters/executorch/join.h"
 #include "exporters/executorch/report.h"
 #include "exporters/executorch/stages.h"
 #include "exporters/framework/registry.h"
 #include "exporters/framework/traced_program.h"
+#include "exporters/graph/op_name.h"
 #include "exporters/passes/fixes.h"
 #include "exporters/passes/training_mode.h"
+#include "exporters/patching/op_patch.h"
 #include "exporters/patching/patch_point.h"
 #include "exporters/support/error.h"
 #include "exporters/support/mapped_file.h"
 
 #include <nlohmann/json.hpp>
 
+#include <map>
 #include <mutex>
+#include <set>
 
 namespace exporters::executorch {
 
 namespace fs = std::filesystem;
 
 namespace {
+
+// Of the file that holds several components.
+constexpr const char* kCombinedName = "model";
 
 const ExecutorchProgram& as_executorch(const BackendProgram& program) {
   const auto* executorch = dynamic_cast<const ExecutorchProgram*>(&program);
@@ -59,13 +68,37 @@ ProgramFacts facts_before(const ExportedProgram& program, const IndexLimits& lim
   return facts;
 }
 
-Program lower(const ExportedProgram& program, const ExecutorchRecipe& recipe, const ExecutorchConfig& config,
-              const std::string& backend, ProgramFacts facts) {
+// A program that was traced elsewhere has met no torch patches: its calls meet them when they are taken apart.
+void add_torch_patches(const ExportedProgram& program, DecompositionTable& table) {
+  for (const Node& node : *program.graph) {
+    if (node.kind() == Node::Kind::kCall && is_dispatcher_target(node.target()) &&
+        active_replacement(lookup_operator(node.target())) != nullptr) {
+      table.add(node.target(), Decomposition());
+    }
+  }
+}
+
+std::shared_ptr<const Partitioner> partitioner_of(const ExecutorchRecipe& recipe, const ExecutorchConfig& config) {
+  if (!config.quantize_linear) {
+    return recipe.partitioner;
+  }
+  auto quantizing = recipe.partitioner == nullptr ? nullptr : recipe.partitioner->with_int8_linear();
+  if (quantizing == nullptr) {
+    throw Error("the backend '" + config.backend + "' has no linear layers in int8", "quantize_linear",
+                "Leave it out, or take the backend xnnpack.");
+  }
+  return quantizing;
+}
+
+ExecutorchProgram lower(const ExportedProgram& program, const ExecutorchRecipe& recipe, const ExecutorchConfig& config,
+                        const std::string& backend, ProgramFacts facts) {
   DecompositionTable table = patched_decompositions();
+  add_torch_patches(program, table);
   if (recipe.decompositions) {
     recipe.decompositions(table);
   }
-  const Partitioner* partitioner = recipe.partitioner.get();
+  const std::shared_ptr<const Partitioner> chosen = partitioner_of(recipe, config);
+  const Partitioner* partitioner = chosen.get();
   const EdgeProgram edge = lower_to_edge(program, std::move(table), partitioner,
                                          [&](ExportedProgram& each) { apply_fx_node_fixes(backend, each); });
   refuse_shared_state(edge.program());
@@ -76,7 +109,7 @@ Program lower(const ExportedProgram& program, const ExecutorchRecipe& recipe, co
   options.plan_outputs = config.alloc_graph_output;
   options.plan_state = config.alloc_mutable_buffers;
   Program result;
-  const MethodMemory memory = emit_method(edge, delegation, partitioner, options, result);
+  MethodMemory memory = emit_method(edge, delegation, partitioner, options, result);
   plan_memory(result, {&memory, 1});
   facts.backend = config.backend;
   facts.outside = outside_of(delegation);
@@ -84,7 +117,7 @@ Program lower(const ExportedProgram& program, const ExecutorchRecipe& recipe, co
     facts.delegated_calls += static_cast<int64_t>(each.nodes.size());
   }
   result.add_named_data({std::string(kFactsKey), facts.to_json(), 1});
-  return result;
+  return ExecutorchProgram(std::move(result), memory);
 }
 
 }  // namespace
@@ -105,6 +138,11 @@ std::vector<ConfigField> ExecutorchConfig::fields() {
       };
     }
   }
+  result.push_back(bool_field("combined", "one file for all components, each a method of its name", combined));
+  result.push_back(bool_field("keeps_cache", "the static cache of a generation is state of the program; needs combined",
+                              keeps_cache));
+  result.push_back(
+      choice_field("quantize_linear", "in what linear layers of delegates compute", quantize_linear, {"int8"}));
   result.push_back({"max_dims", "largest sizes of dynamic axes, for which memory is planned",
                     "an object such as {\"batch\": 8, \"input_ids.1\": 512}",
                     [this] { return nlohmann::json(max_dims); },
@@ -128,11 +166,34 @@ std::vector<ConfigField> ExecutorchConfig::fields() {
 void ExecutorchConfig::validate() const {
   exporters::ExecutorchConfig::validate();
   executorch_recipe(backend);
+  if (keeps_cache && !combined) {
+    throw Error("a program keeps the cache for prefill and decode, which are in files of their own", "keeps_cache",
+                "Set combined, too.");
+  }
 }
 
 // ── Exporting ──
 
 DecompositionTable patched_decompositions() { return edge_decompositions_point()(); }
+
+ExecutorchProgram::ExecutorchProgram(Program program, std::optional<MethodMemory> memory)
+    : program_(std::make_shared<const Program>(std::move(program))), memory_(std::move(memory)) {}
+
+std::shared_ptr<ExecutorchRunner> SharedRunner::of(const fs::path& file) {
+  const std::lock_guard lock(mutex_);
+  if (runner_ == nullptr) {
+    runner_ = std::make_shared<ExecutorchRunner>(file);
+  }
+  return runner_;
+}
+
+std::shared_ptr<ExecutorchRunner> ExecutorchProgram::runner() const {
+  if (file_.empty()) {
+    throw Error("this export is not saved yet, and ExecuTorch reads the program from its file", {},
+                "Call save_pretrained, then from_pretrained.");
+  }
+  return runner_->of(file_);
+}
 
 std::shared_ptr<const Program> ExecutorchProgram::program() const {
   return program_ ? program_ : std::make_shared<const Program>(read_program(file_));
@@ -151,6 +212,10 @@ ExportedComponent ExecutorchExporter::export_program(const ExportSource& model, 
   NamedInputs inputs = sample_inputs;
   if (recipe.prepare) {
     recipe.prepare(prepared, inputs);
+  }
+  std::optional<StaticBatch> one_batch;
+  if (as_config(config).keeps_cache) {
+    one_batch.emplace(as_config(config), prepared.axis_labels, inputs);
   }
   return DynamoExporter::export_program(prepared, inputs, config);
 }
@@ -182,13 +247,82 @@ void ExecutorchExporter::save_program(const BackendProgram& program, const fs::p
   executorch::save_program(*as_executorch(program).program(), file);
 }
 
+void ExecutorchExporter::save_programs(const std::vector<std::pair<std::string, const BackendProgram*>>& programs,
+                                       const fs::path& folder, const fs::path&) const {
+  std::set<std::string> written;  // methods of one file come with it
+  for (const auto& [file, program] : programs) {
+    if (written.insert(file).second) {
+      save_program(*program, folder / file);
+    }
+  }
+}
+
 std::shared_ptr<BackendProgram> ExecutorchExporter::load_program(const fs::path& file) const {
   return std::make_shared<ExecutorchProgram>(file);
 }
 
-std::optional<ProgramFacts> facts_of(const Program& program) {
+std::vector<std::shared_ptr<BackendProgram>> ExecutorchExporter::load_programs(
+    const std::vector<std::pair<std::string, fs::path>>& files) const {
+  std::map<fs::path, size_t> components;
+  for (const auto& [component, file] : files) {
+    ++components[file];
+  }
+  std::map<fs::path, std::shared_ptr<SharedRunner>> runners;
+  std::vector<std::shared_ptr<BackendProgram>> programs;
+  for (const auto& [component, file] : files) {
+    if (components.at(file) == 1) {
+      programs.push_back(load_program(file));
+      continue;
+    }
+    auto& runner = runners[file];
+    if (runner == nullptr) {
+      runner = std::make_shared<SharedRunner>();
+    }
+    programs.push_back(std::make_shared<ExecutorchProgram>(file, component, runner));
+  }
+  return programs;
+}
+
+std::string ExecutorchExporter::program_file(const std::string& component, const BackendProgram& program) const {
+  return (as_executorch(program).method().empty() ? component : kCombinedName) + program_suffix();
+}
+
+// ── Components of one file ──
+
+void ExecutorchExporter::prepare_components(std::vector<ComponentExport>& components) const {
+  const bool keeps_cache = std::any_of(components.begin(), components.end(), [](const ComponentExport& each) {
+    const auto* config = dynamic_cast<const ExecutorchConfig*>(each.config);
+    return config != nullptr && config->keeps_cache;
+  });
+  if (keeps_cache) {
+    keep_cache_in_program(components);
+  }
+}
+
+void ExecutorchExporter::join_components(std::vector<std::pair<std::string, ExportedComponent>>& components) const {
+  std::vector<MethodPart> parts;
+  for (const auto& [name, component] : components) {
+    const auto config = nlohmann::json::parse(component.metadata.export_config, nullptr, /*allow_exceptions=*/false);
+    if (!config.is_object() || !config.value("combined", false)) {
+      return;
+    }
+    const ExecutorchProgram& program = as_executorch(*component.program);
+    ensure(program.memory().has_value(), "'{}' was lowered outside of this exporter and cannot be combined", name);
+    parts.push_back({name, program.program().get(), *program.memory()});
+  }
+  if (parts.size() < 2) {
+    return;
+  }
+  const auto joined = std::make_shared<const Program>(join_programs(parts));
+  for (auto& [name, component] : components) {
+    component.program = std::make_shared<ExecutorchProgram>(joined, name);
+  }
+}
+
+std::optional<ProgramFacts> facts_of(const Program& program, std::string_view method) {
+  const std::string key = facts_key(method);
   for (const NamedData& data : program.named_data) {
-    if (data.key != kFactsKey) {
+    if (data.key != kFactsKey && (method.empty() || data.key != key)) {
       continue;
     }
     if (const auto* text = std::get_if<std::string>(&data.bytes)) {
@@ -220,7 +354,7 @@ ExportedComponent ExecutorchExporter::open_program(const fs::path& file) const {
 }
 
 ProgramDescription ExecutorchExporter::describe_program(const BackendProgram& program) const {
-  return describe(*as_executorch(program).program());
+  return describe(*as_executorch(program).program(), as_executorch(program).method());
 }
 
 std::vector<Stage> ExecutorchExporter::stages() const {

@@ -42,5 +42,7 @@ struct ProgramFacts {
 };
 
 inline constexpr std::string_view kFactsKey = "exporters.cpp/facts";
+/// Of one method, in a program of several.
+inline std::string facts_key(std::string_view method) { return std::string(kFactsKey) + "/" + std::string(method); }
 
 }  // namespace exporters::executorch

@@ -94,13 +94,16 @@ void add_delegation(const ProgramFacts& facts, ProgramDescription& description) 
 
 }  // namespace
 
-ProgramDescription describe(const Program& program) {
+ProgramDescription describe(const Program& program, const std::string& name) {
   ProgramDescription description;
-  const std::optional<ProgramFacts> facts = facts_of(program);
+  const std::optional<ProgramFacts> facts = facts_of(program, name);
   std::string methods;
   for (const Method& method : program.methods) {
     methods += (methods.empty() ? "" : ", ") + method.name;
-    const bool is_first = &method == program.methods.data();
+    if (!name.empty() && method.name != name) {
+      continue;
+    }
+    const bool is_first = method.name == name || (name.empty() && &method == program.methods.data());
     for (size_t i = 0; is_first && i < method.inputs.size(); ++i) {
       description.inputs.push_back(describe_value(method, method.inputs[i], fmt::format("input_{}", i)));
     }
@@ -117,7 +120,9 @@ ProgramDescription describe(const Program& program) {
   }
   description.facts.emplace_back("methods", methods);
   for (const Method& method : program.methods) {
-    add_method_facts(method, program.methods.size() == 1, description);
+    if (name.empty() || method.name == name) {
+      add_method_facts(method, program.methods.size() == 1 || !name.empty(), description);
+    }
   }
   description.facts.emplace_back("constants", bytes_text(total(program.constants)));
   description.facts.emplace_back("data of delegates", bytes_text(named_bytes(program) + total(program.blobs)));

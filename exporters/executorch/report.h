@@ -9,8 +9,8 @@ namespace exporters::executorch {
 
 /// What `hfx inspect` shows of a program: inputs and outputs with the names of their axes where the program has them,
 /// else with their largest sizes; kernels and delegates with their numbers of calls; and as facts the delegation
-/// report: what stayed outside of delegates and why, memory and constants in bytes.
-ProgramDescription describe(const Program& program);
+/// report: what stayed outside of delegates and why, memory and constants in bytes. With a name: of that method only.
+ProgramDescription describe(const Program& program, const std::string& method = {});
 
 /// The facts for a program that is being made: names and conditions of the edge program, and why calls stayed outside.
 std::vector<OutsideDelegates> outside_of(const Delegation& delegation);

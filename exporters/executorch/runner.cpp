@@ -156,8 +156,10 @@ struct ExecutorchRunner::Impl {
   };
   std::unique_ptr<Session, Close> session;
   std::map<std::string, std::vector<at::Tensor>> output_memory;  // of methods that do not plan it
+  bool shares_state = false;
 
   void check_kernels() const;
+  void load(const Method& method);
   void give_output_memory(const Method& method);
   const Method& method(std::string_view name) const;
 };
@@ -174,6 +176,15 @@ void ExecutorchRunner::Impl::check_kernels() const {
   }
   ensure(missing.empty(), "{} needs kernels that this ExecuTorch does not have: {}", quote(path.native(), 400),
          fmt::join(missing, ", "));
+}
+
+// A method that is loaded gives its state the start values: with shared state, none may be after another one has run.
+void ExecutorchRunner::Impl::load(const Method& method) {
+  for (const Method& each : program.methods) {
+    if ((shares_state || &each == &method) && !session->load(each.name.c_str())) {
+      fail("ExecuTorch cannot load method {} of {}: {}", quote(each.name), quote(path.native(), 400), session->error());
+    }
+  }
 }
 
 const Method& ExecutorchRunner::Impl::method(std::string_view name) const {
@@ -219,9 +230,9 @@ ExecutorchRunner::ExecutorchRunner(const std::filesystem::path& path) : impl_(st
   impl_->program = read_program(path);
   impl_->check_kernels();
   // Without shared memory each method has its own arena: shared state is what area 2 is for.
-  const bool share = std::any_of(impl_->program.methods.begin(), impl_->program.methods.end(),
-                                 [](const Method& method) { return method.memory_sizes.size() > 2; });
-  impl_->session.reset(runtime_library().open(path.c_str(), share));
+  impl_->shares_state = std::any_of(impl_->program.methods.begin(), impl_->program.methods.end(),
+                                    [](const Method& method) { return method.memory_sizes.size() > 2; });
+  impl_->session.reset(runtime_library().open(path.c_str(), impl_->shares_state));
 }
 
 ExecutorchRunner::~ExecutorchRunner() = default;
@@ -268,10 +279,7 @@ std::vector<ExecutorchRunner::Value> ExecutorchRunner::run(std::span<const Value
     }
   }
   Session& session = *impl_->session;
-  if (!session.load(method.name.c_str())) {
-    fail("ExecuTorch cannot load method {} of {}: {}", quote(method.name), quote(impl_->path.native(), 400),
-         session.error());
-  }
+  impl_->load(method);
   impl_->give_output_memory(method);
   if (!session.execute(method.name.c_str(), views.data(), views.size())) {
     fail("ExecuTorch failed in method {}: {}", quote(method.name), session.error());

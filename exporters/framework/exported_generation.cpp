@@ -40,11 +40,31 @@ bool has_prepared_mask(const ExportMetadata& metadata) {
   });
 }
 
+// A program that keeps the cache itself neither takes nor gives one.
+bool keeps_cache(const ExportMetadata& metadata) {
+  const json config = json::parse(metadata.export_config, nullptr, /*allow_exceptions=*/false);
+  return config.is_object() && config.value("keeps_cache", false);
+}
+
+// The loop takes the cache from a stage's result to the next stage: here there is nothing in it.
+PyTree with_empty_cache(const PyTree& output) {
+  std::vector<std::pair<std::string, PyTree>> fields;
+  const std::vector<std::string> names = output.spec().keys();
+  for (size_t i = 0; i < names.size(); ++i) {
+    fields.emplace_back(names[i], output.children()[i]);
+  }
+  fields.emplace_back(kCache, PyTree::tuple({}));
+  return PyTree::object(output.type(), std::move(fields));
+}
+
 GenerationStage stage_of(const std::shared_ptr<const ExportedModel>& model, const std::string& name) {
   const ExportMetadata& metadata = model->component(name).metadata;
   GenerationStage stage;
   stage.takes = [&metadata](std::string_view input) { return metadata.takes(input) && !is_constant(metadata, input); };
-  stage.run = [model, name](NamedInputs inputs) { return model->run_in_place(name, std::move(inputs)); };
+  stage.run = [model, name, keeps = keeps_cache(metadata)](NamedInputs inputs) {
+    PyTree output = model->run_in_place(name, std::move(inputs));
+    return keeps ? with_empty_cache(output) : output;
+  };
   stage.prepared_mask = has_prepared_mask(metadata);
   return stage;
 }
@@ -171,6 +191,10 @@ void read_cache(const ExportedModel& model, const std::string& first, Generation
   const ExportedComponent& component = model.component(first);
   const TreeSpec* spec = cache_spec(component.metadata);
   if (spec == nullptr) {
+    if (keeps_cache(component.metadata)) {
+      stages.max_cache_len =
+          read_generation_config(model.generation_config_json(), model.config_json(), {}).max_cache_len;
+    }
     return;
   }
   stages.max_cache_len = cache_number(*spec, "max_cache_len");

@@ -111,15 +111,13 @@ const ExportMetadata& first_metadata(const ExportedModel::Components& components
   return components.front().second.metadata;
 }
 
-ExportedComponent read_component(const HfExporter& exporter, const fs::path& folder, const JsonField& entry) {
+// The file of a component, which has to be there.
+fs::path component_file(const HfExporter& exporter, const fs::path& folder, const JsonField& entry) {
   const std::string file = entry.at("file").as_string();
-  ExportedComponent component;
-  component.metadata = ExportMetadata::from_json(entry.at("metadata").value(), (folder / "export.json").string());
   for (const std::string& each : exporter.program_files(file)) {
     ensure(fs::is_regular_file(file_inside(folder, each)), "{} has no file named {}", folder.string(), each);
   }
-  component.program = exporter.load_program(file_inside(folder, file));
-  return component;
+  return file_inside(folder, file);
 }
 
 }  // namespace
@@ -191,7 +189,7 @@ void ExportedModel::save_pretrained(const fs::path& folder) const {
   std::vector<std::pair<std::string, const BackendProgram*>> programs;
   for (const auto& [name, component] : components_) {
     check_component_name(name);
-    const std::string file = name + exporter.program_suffix();
+    const std::string file = exporter.program_file(name, *component.program);
     programs.emplace_back(file, component.program.get());
     components[name] = {{"file", file}, {"metadata", component.metadata.to_json()}};
   }
@@ -224,9 +222,18 @@ ExportedModel ExportedModel::from_pretrained(const fs::path& folder) {
                 root.get_int("schema_version", kSchemaVersion));
   }
   Components components;
+  std::vector<std::pair<std::string, fs::path>> files;
   const JsonField entries = root.at("components");
   for (const std::string& name : entries.keys()) {
-    components.emplace_back(name, read_component(exporter, folder, entries.at(name)));
+    const JsonField entry = entries.at(name);
+    ExportedComponent component;
+    component.metadata = ExportMetadata::from_json(entry.at("metadata").value(), (folder / "export.json").string());
+    files.emplace_back(name, component_file(exporter, folder, entry));
+    components.emplace_back(name, std::move(component));
+  }
+  const std::vector<std::shared_ptr<BackendProgram>> programs = exporter.load_programs(files);
+  for (size_t i = 0; i < components.size(); ++i) {
+    components[i].second.program = programs.at(i);
   }
   return ExportedModel(format, std::move(components), read_config(folder / "config.json"),
                        read_config(folder / "generation_config.json"));
@@ -276,6 +283,23 @@ std::vector<std::string> HfExporter::saved_files(const fs::path& file) const {
   return program_files(file.filename().string());
 }
 
+std::vector<std::shared_ptr<BackendProgram>> HfExporter::load_programs(
+    const std::vector<std::pair<std::string, fs::path>>& files) const {
+  std::vector<std::shared_ptr<BackendProgram>> programs;
+  for (const auto& [component, file] : files) {
+    programs.push_back(load_program(file));
+  }
+  return programs;
+}
+
+std::string HfExporter::program_file(const std::string& component, const BackendProgram&) const {
+  return component + program_suffix();
+}
+
+void HfExporter::prepare_components(std::vector<ComponentExport>&) const {}
+
+void HfExporter::join_components(std::vector<std::pair<std::string, ExportedComponent>>&) const {}
+
 ExportedComponent HfExporter::open_program(const fs::path& file) const {
   throw Error("a program of the format '" + export_format() + "' cannot be run without its export folder",
               file.string(), "Give the folder that holds export.json.");
@@ -324,8 +348,10 @@ ExportedModel HfExporter::export_model(const ExportSource& model, const NamedInp
 
 ExportedModel HfExporter::export_components(const std::vector<ComponentExport>& exports, const std::string& config_json,
                                             const std::string& generation_config_json) const {
+  std::vector<ComponentExport> prepared = exports;
+  prepare_components(prepared);
   ExportedModel::Components components;
-  for (const ComponentExport& each : exports) {
+  for (const ComponentExport& each : prepared) {
     try {
       each.config->validate();
       components.emplace_back(each.name, export_component(each.source, each.sample_inputs, *each.config));
@@ -333,6 +359,7 @@ ExportedModel HfExporter::export_components(const std::vector<ComponentExport>& 
       throw error.with_context("component '" + each.name + "'");
     }
   }
+  join_components(components);
   return ExportedModel(export_format(), std::move(components), config_json, generation_config_json);
 }
 

@@ -136,6 +136,12 @@ class HfExporter {
   virtual void save_programs(const std::vector<std::pair<std::string, const BackendProgram*>>& programs,
                              const std::filesystem::path& folder, const std::filesystem::path& target) const;
   virtual std::shared_ptr<BackendProgram> load_program(const std::filesystem::path& file) const = 0;
+  /// Opens the programs of one export, by component, each with its file. By default one by one; components of one file
+  /// may share what they open.
+  virtual std::vector<std::shared_ptr<BackendProgram>> load_programs(
+      const std::vector<std::pair<std::string, std::filesystem::path>>& files) const;
+  /// The name of a component's file. Several components may have one in common, which save_programs then gets for each.
+  virtual std::string program_file(const std::string& component, const BackendProgram& program) const;
   /// The files that make up a program saved as `file`, the file itself first.
   virtual std::vector<std::string> program_files(const std::string& file) const { return {file}; }
   /// All files that a saved program is made of, by names relative to its folder: program_files, and what a format has
@@ -167,6 +173,11 @@ class HfExporter {
   ExportedModel export_for_generation(const GenerationExport& request) const;
 
  protected:
+  // For exports of several components: changes what is exported before any of it is, and gives the components what they
+  // have in common once all are there. By default neither does anything.
+  virtual void prepare_components(std::vector<ComponentExport>& components) const;
+  virtual void join_components(std::vector<std::pair<std::string, ExportedComponent>>& components) const;
+
   // What a backend gives: called by export_component, which puts the patches in force.
   virtual ExportedComponent export_program(const ExportSource& model, const NamedInputs& sample_inputs,
                                            ExportConfig& config) const = 0;

@@ -30,6 +30,24 @@ std::map<std::string, int64_t> bounds(const Tensors& samples, int64_t largest) {
 
 void use_executorch() { [[maybe_unused]] static const bool registered = (register_executorch_format(), true); }
 
+std::map<std::string, int64_t> largest_sizes(const ExportSource& source, const NamedInputs& inputs, int64_t largest) {
+  std::map<std::string, int64_t> sizes;
+  for (const auto& [name, value] : inputs) {
+    for (const auto& [path, tensor] : value.tensors()) {
+      const auto axes = source.axis_labels.find(path.empty() ? name : name + "." + path);
+      if (axes == source.axis_labels.end()) {
+        continue;
+      }
+      for (const auto& [axis, label] : axes->second) {
+        if (!label.name.empty() && label.max > largest) {  // without a name the architecture fixes the axis
+          sizes[label.name] = largest;
+        }
+      }
+    }
+  }
+  return sizes;
+}
+
 ExportSource source_of(const TensorForward& forward, const std::map<std::string, at::Tensor>& parameters) {
   ExportSource result;
   result.architecture = "Test";
@@ -46,6 +64,7 @@ Exported::Exported(TensorForward forward, const Tensors& samples, const Exported
   ExecutorchConfig config;
   config.dynamic = options.dynamic;
   config.backend = options.backend;
+  config.quantize_linear = options.quantize_linear;
   for (const auto& [name, size] : bounds(samples, options.largest)) {
     const size_t dot = name.rfind('.');
     if (options.dynamic) {

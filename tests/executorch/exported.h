@@ -9,7 +9,9 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -26,6 +28,7 @@ struct ExportedOptions {
   int64_t largest = 16;                               ///< the bound of every axis
   bool dynamic = true;
   std::set<std::string> static_axes = {};  ///< "x0.1"
+  std::optional<std::string> quantize_linear = {};
 };
 
 /// A forward exported by ExecutorchExporter, all stages included: saved, read back and run on ExecuTorch's runtime.
@@ -52,6 +55,9 @@ class Exported {
   std::shared_ptr<const ExportedModel> loaded_;
   std::shared_ptr<const Program> program_;
 };
+
+/// `largest` for every named axis of the inputs, but for those whose largest size the model says itself and is less.
+std::map<std::string, int64_t> largest_sizes(const ExportSource& source, const NamedInputs& inputs, int64_t largest);
 
 /// Registers the format, once.
 void use_executorch();

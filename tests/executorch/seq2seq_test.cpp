@@ -15,18 +15,7 @@ ExportedModel export_to(const ExportSource& source, const NamedInputs& sample, c
   testing::use_executorch();
   ExecutorchConfig config;
   config.dynamic = true;
-  for (const auto& [name, value] : sample) {
-    for (const auto& [path, tensor] : value.tensors()) {
-      const auto axes = source.axis_labels.find(path.empty() ? name : name + "." + path);
-      if (axes != source.axis_labels.end()) {
-        for (const auto& [axis, label] : axes->second) {
-          if (!label.name.empty()) {  // else the architecture fixes it
-            config.max_dims[label.name] = kLargest;
-          }
-        }
-      }
-    }
-  }
+  config.max_dims = testing::largest_sizes(source, sample, kLargest);
   ExecutorchExporter().export_model(source, sample, config).save_pretrained(folder);
   return ExportedModel::from_pretrained(folder);
 }

@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <string>
 #include <tuple>
@@ -58,26 +59,35 @@ inline int64_t long_sequence(const models::PreTrainedModel& model) {
 
 inline NamedInputs named_inputs(const models::ForwardArgs& args) { return {args.begin(), args.end()}; }
 
+/// What an export's config needs beyond dynamic axes: bounds, a target.
+template <typename Config>
+using Prepare = std::function<void(Config& config, const ExportSource& source, const NamedInputs& inputs)>;
+
 /// `model` exported for `sample` with every axis dynamic, saved to `folder` and loaded. The export has nothing to warn
 /// of.
 template <typename Exporter, typename Config>
 ExportedModel export_and_load(const std::shared_ptr<const models::PreTrainedModel>& model,
-                              const models::SampleSize& sample, const TemporaryFolder& folder) {
+                              const models::SampleSize& sample, const TemporaryFolder& folder,
+                              const Prepare<Config>& prepare = {}) {
   Config config;
   config.dynamic = true;
+  const ExportSource source = export_source(model);
+  const NamedInputs inputs = named_inputs(model->sample_inputs(sample));
+  if (prepare) {
+    prepare(config, source, inputs);
+  }
   const Warnings warnings;
-  Exporter()
-      .export_model(export_source(model), named_inputs(model->sample_inputs(sample)), config)
-      .save_pretrained(folder.path());
+  Exporter().export_model(source, inputs, config).save_pretrained(folder.path());
   EXPECT_EQ(warnings.texts, std::vector<std::string>());
   return ExportedModel::from_pretrained(folder.path());
 }
 
 /// A model of images of any size, exported once and compared at other heights and widths.
 template <typename Exporter, typename Config>
-void expect_exported_images(const std::shared_ptr<const models::PreTrainedModel>& model, double tolerance) {
+void expect_exported_images(const std::shared_ptr<const models::PreTrainedModel>& model, double tolerance,
+                            const Prepare<Config>& prepare = {}) {
   const TemporaryFolder folder;
-  const ExportedModel exported = export_and_load<Exporter, Config>(model, {.batch = 1}, folder);
+  const ExportedModel exported = export_and_load<Exporter, Config>(model, {.batch = 1}, folder, prepare);
   const int64_t channels = model->sample_inputs({}).tensor("pixel_values").size(1);
   for (const auto& [batch, height, width] : {std::tuple<int64_t, int64_t, int64_t>(2, 8, 21), {1, 20, 20}, {3, 4, 9}}) {
     SCOPED_TRACE(fmt::format("{}x{}", height, width));
@@ -90,10 +100,10 @@ void expect_exported_images(const std::shared_ptr<const models::PreTrainedModel>
 /// sizes: batches of 1 to 3, sequences of 1 to long_sequence(). The export has nothing to warn of.
 template <typename Exporter, typename Config>
 void expect_exported(const std::shared_ptr<const models::PreTrainedModel>& model, const models::SampleSize& sample,
-                     double tolerance) {
+                     double tolerance, const Prepare<Config>& prepare = {}) {
   const models::SampleSize sizes[] = {{1, 1}, {3, 9}, {2, long_sequence(*model)}};
   const TemporaryFolder folder;
-  const ExportedModel exported = export_and_load<Exporter, Config>(model, sample, folder);
+  const ExportedModel exported = export_and_load<Exporter, Config>(model, sample, folder, prepare);
   for (const models::SampleSize& size : sizes) {
     SCOPED_TRACE(fmt::format("{}: sample ({}, {}) at ({}, {})", model->class_name(), sample.batch, sample.sequence,
                              size.batch, size.sequence));

@@ -57,6 +57,9 @@ class Partitioner {
   virtual std::string refuse(const Node& node, const EdgeProgram& edge) const = 0;
   /// Whether a partition is worth a call of the backend.
   virtual bool is_worthwhile(const Partition& partition) const = 0;
+  /// The same partitioner for delegates that run linear layers in int8: weights rounded at the export, with a scale for
+  /// each output channel, inputs at run time, with a scale for each row. Null: the backend cannot.
+  virtual std::shared_ptr<const Partitioner> with_int8_linear() const { return nullptr; }
   /// Adds the blob and its data to the program.
   virtual Delegate lower(const Partition& partition, const EdgeProgram& edge, Program& program) const = 0;
 };

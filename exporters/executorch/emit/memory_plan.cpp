@@ -158,7 +158,8 @@ namespace {
 constexpr uint32_t kActivations = 1;
 constexpr uint32_t kSharedState = 2;
 
-// State of several methods, each at its place in area 2.
+// Where methods have state in common, all state lies in area 2: the runtime then gives them one area 1, too, in which
+// each would write over what another one keeps.
 class SharedState {
  public:
   SharedState(const Program& program, std::span<const MethodMemory> memory) {
@@ -173,11 +174,12 @@ class SharedState {
         ++count;
       }
     }
+    if (std::none_of(seen.begin(), seen.end(), [](const auto& each) { return each.second.second > 1; })) {
+      return;
+    }
     for (const auto& [name, tensor] : seen) {
-      if (tensor.second > 1) {
-        places_.emplace(name, size_);
-        size_ += aligned(tensor.first->nbytes(), kTensorAlignment);
-      }
+      places_.emplace(name, size_);
+      size_ += aligned(tensor.first->nbytes(), kTensorAlignment);
     }
   }
 

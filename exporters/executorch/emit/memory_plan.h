@@ -51,9 +51,9 @@ struct MethodMemory {
 };
 
 /// Gives every tensor of every method that is computed, given or mutated its Allocation, and sets memory_sizes.
-/// Activations lie in area 1. State whose name occurs in one method only lies there too; state of several methods lies
-/// in area 2, at the same place in each. `memory` has one entry for each method.
-/// Throws Error when state of one name differs in dtype, sizes or initial bytes, or an alias is larger than its base.
+/// Activations lie in area 1, and so does state. Where a name of state occurs in several methods, all state lies in
+/// area 2 instead, at the same place in each. `memory` has one entry for each method. Throws Error when state of one
+/// name differs in dtype, sizes or initial bytes, or an alias is larger than its base.
 void plan_memory(Program& program, std::span<const MethodMemory> memory);
 
 /// Follows the method's instructions and checks that every tensor still has the bytes last written to it whenever it

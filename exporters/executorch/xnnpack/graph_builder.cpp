@@ -4,12 +4,25 @@
 #include "exporters/graph/deferred_tensor.h"
 #include "exporters/graph/node_check.h"
 
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/abs.h>
+#include <ATen/ops/amax.h>
+#include <ATen/ops/clamp.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/ones_like.h>
+#include <ATen/ops/round.h>
+#include <ATen/ops/where.h>
 
 #include <algorithm>
 #include <array>
 
 namespace exporters::executorch::xnnpack {
+
+namespace {
+
+constexpr double kInt8Max = 127;
+
+}  // namespace
 
 std::vector<uint32_t> GraphBuilder::dims(const exporters::Value& value) const {
   const std::vector<int32_t> sizes = edge_.bounds().sizes(value);
@@ -22,8 +35,11 @@ uint32_t GraphBuilder::temporary(const TensorMeta&, std::vector<uint32_t> dims) 
 
 uint32_t GraphBuilder::temporary(const exporters::Value& like) { return temporary(like.meta(), dims(like)); }
 
-GraphBuilder::GraphBuilder(const EdgeProgram& edge, const Partition& partition)
-    : edge_(edge), partition_(partition), nodes_(partition.nodes.begin(), partition.nodes.end()) {}
+GraphBuilder::GraphBuilder(const EdgeProgram& edge, const Partition& partition, bool int8_linear)
+    : edge_(edge),
+      partition_(partition),
+      int8_linear_(int8_linear),
+      nodes_(partition.nodes.begin(), partition.nodes.end()) {}
 
 XnnGraph GraphBuilder::build() {
   for (const exporters::Value* input : partition_.inputs) {
@@ -90,6 +106,33 @@ uint32_t GraphBuilder::filter(const exporters::Value& value, bool transposed) {
   return graph_.add({Datatype::kFp32, dims(value), std::move(bytes), {}});
 }
 
+// The cache of packed weights knows them by their keys, and packs scales beside them.
+uint32_t GraphBuilder::int8_filter(const exporters::Value& value) {
+  const StateTensor* state = edge_.constant(value);
+  ensure_at(*value.node(), state != nullptr, " is no constant");
+  const at::Tensor weight = undeferred(state->tensor).to(at::kFloat);
+  const at::Tensor largest = weight.abs().amax({1}, /*keepdim=*/true);
+  const at::Tensor scales = at::where(largest > 0, largest / kInt8Max, at::ones_like(largest)).contiguous();
+  const at::Tensor rounded = (weight / scales).round().clamp(-kInt8Max, kInt8Max).to(at::kChar).contiguous();
+  Constant bytes = xnnpack::constant(rounded);
+  bytes.key += "-" + xnnpack::constant(scales).key;
+  const float* begin = scales.const_data_ptr<float>();
+  return graph_.add(
+      {Datatype::kQcint8, dims(value), std::move(bytes), ChannelScales{0, {begin, begin + scales.numel()}}});
+}
+
+uint32_t GraphBuilder::rounded(const exporters::Value& value) {
+  const auto known = rounded_.find(&value);
+  if (known != rounded_.end()) {
+    return known->second;
+  }
+  const uint32_t input = this->value(value);
+  const uint32_t result = graph_.add({Datatype::kQdint8, dims(value), {}, RowScales{1}});
+  add(UnaryNode{Unary::kConvert, input, result});
+  rounded_.emplace(&value, result);
+  return result;
+}
+
 uint32_t GraphBuilder::value(const exporters::Value& value) {
   const auto known = ids_.find(&value);
   if (known != ids_.end()) {
@@ -116,6 +159,47 @@ uint32_t GraphBuilder::result(const OpCall& call) {
   const uint32_t id = temporary(output);
   ids_.emplace(&output, id);
   return id;
+}
+
+namespace {
+
+// Kinds of nodes whose bounds XNNPACK's delegate heeds.
+bool takes_bounds(const Node& node) {
+  const auto* binary = std::get_if<BinaryNode>(&node.op);
+  return std::holds_alternative<FullyConnected>(node.op) || std::holds_alternative<Convolution>(node.op) ||
+         (binary != nullptr && binary->op == Binary::kAdd);
+}
+
+}  // namespace
+
+Node* GraphBuilder::node_of(uint32_t value) {
+  const auto found = std::find_if(graph_.nodes.rbegin(), graph_.nodes.rend(), [&](const Node& node) {
+    return std::visit([](const auto& op) { return op.output; }, node.op) == value;
+  });
+  return found == graph_.nodes.rend() ? nullptr : &*found;
+}
+
+bool GraphBuilder::bound_producer(const exporters::Value& input, const OpCall& call, const Bounds& bounds) {
+  const auto id = ids_.find(&input);
+  const auto& outputs = partition_.outputs;
+  if (id == ids_.end() || input.user_count() != 1 ||
+      std::find(outputs.begin(), outputs.end(), &input) != outputs.end()) {
+    return false;
+  }
+  Node* producer = node_of(id->second);
+  // A convolution gives its result to a transpose that nothing else knows of.
+  while (producer != nullptr && std::holds_alternative<Transpose>(producer->op)) {
+    const uint32_t before = std::get<Transpose>(producer->op).input;
+    const bool is_known =
+        std::any_of(ids_.begin(), ids_.end(), [&](const auto& each) { return each.second == before; });
+    producer = is_known ? nullptr : node_of(before);
+  }
+  if (producer == nullptr || producer->bounds || !takes_bounds(*producer)) {
+    return false;
+  }
+  producer->bounds = bounds;
+  ids_.emplace(call.node().output(), id->second);
+  return true;
 }
 
 uint32_t GraphBuilder::constant(const at::Tensor& tensor) {

@@ -16,9 +16,10 @@ namespace exporters::executorch::xnnpack {
 /// An XNNPACK graph under construction from a partition of the edge program.
 class GraphBuilder {
  public:
-  GraphBuilder(const EdgeProgram& edge, const Partition& partition);
+  GraphBuilder(const EdgeProgram& edge, const Partition& partition, bool int8_linear = false);
 
   const EdgeProgram& edge() const { return edge_; }
+  bool int8_linear() const { return int8_linear_; }
 
   /// Lowers every call that an output needs.
   XnnGraph build();
@@ -33,9 +34,17 @@ class GraphBuilder {
   /// A constant matrix of [out, in], or with `transposed` of [in, out]. XNNPACK keeps packed weights by the names of
   /// constants, so that the two ways to pack one have a name each.
   uint32_t filter(const exporters::Value& value, bool transposed);
+  /// A constant matrix of [out, in] in int8 with a scale for each row.
+  uint32_t int8_filter(const exporters::Value& value);
+  /// A value rounded to int8 at run time, with a scale for each row of its last axis.
+  uint32_t rounded(const exporters::Value& value);
   /// For a product's operand whose last two axes a permutation of this partition exchanges, and nothing else needs:
   /// what the permutation takes, to be read as it lies. Else null.
   const exporters::Value* transposed_source(const exporters::Value& value) const;
+
+  /// Lets the call that gives `input` keep its results within bounds by itself, so that they are those of `call`, too.
+  /// False where it cannot, or something else needs them as they are.
+  bool bound_producer(const exporters::Value& input, const OpCall& call, const Bounds& bounds);
 
   uint32_t constant(const at::Tensor& tensor);
   /// A constant of the program with its axes in another order: a copy.
@@ -54,9 +63,13 @@ class GraphBuilder {
 
  private:
   std::vector<const exporters::Node*> needed_nodes() const;
+  /// The node that gives a value, or null.
+  Node* node_of(uint32_t value);
 
   const EdgeProgram& edge_;
   const Partition& partition_;
+  bool int8_linear_;
+  std::unordered_map<const exporters::Value*, uint32_t> rounded_;
   std::unordered_set<const exporters::Node*> nodes_;
   XnnGraph graph_;
   std::unordered_map<const exporters::Value*, uint32_t> ids_;

@@ -19,9 +19,11 @@ void lower_unary(GraphBuilder& builder, const OpCall& call) {
 }
 
 void clamp(GraphBuilder& builder, const OpCall& call, double min, double max) {
-  const uint32_t input = builder.value(*call.tensor("self"));
-  builder.add(UnaryNode{Unary::kClamp, input, builder.result(call)},
-              Bounds{static_cast<float>(min), static_cast<float>(max)});
+  const Bounds bounds{static_cast<float>(min), static_cast<float>(max)};
+  if (!builder.bound_producer(*call.tensor("self"), call, bounds)) {
+    const uint32_t input = builder.value(*call.tensor("self"));
+    builder.add(UnaryNode{Unary::kClamp, input, builder.result(call)}, bounds);
+  }
 }
 
 void lower_relu(GraphBuilder& builder, const OpCall& call) { clamp(builder, call, 0, kInfinity); }

@@ -30,8 +30,10 @@ std::string refuse_linear(const OpCall& call, const EdgeProgram& edge) {
 
 void lower_linear(GraphBuilder& builder, const OpCall& call) {
   FullyConnected node;
-  node.input = builder.value(*call.tensor("input"));
-  node.filter = builder.filter(*call.tensor("weight"), false);
+  const exporters::Value& input = *call.tensor("input");
+  const exporters::Value& weight = *call.tensor("weight");
+  node.input = builder.int8_linear() ? builder.rounded(input) : builder.value(input);
+  node.filter = builder.int8_linear() ? builder.int8_filter(weight) : builder.filter(weight, false);
   if (const exporters::Value* bias = call.tensor("bias")) {
     node.bias = builder.value(*bias);
   }

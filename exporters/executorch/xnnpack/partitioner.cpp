@@ -70,8 +70,12 @@ bool XnnpackPartitioner::is_worthwhile(const Partition& partition) const {
          std::any_of(partition.nodes.begin(), partition.nodes.end(), is_heavy);
 }
 
+std::shared_ptr<const Partitioner> XnnpackPartitioner::with_int8_linear() const {
+  return std::make_shared<const XnnpackPartitioner>(/*int8_linear=*/true);
+}
+
 Delegate XnnpackPartitioner::lower(const Partition& partition, const EdgeProgram& edge, Program& program) const {
-  return add_delegate(program, GraphBuilder(edge, partition).build());
+  return add_delegate(program, GraphBuilder(edge, partition, int8_linear_).build());
 }
 
 }  // namespace exporters::executorch::xnnpack

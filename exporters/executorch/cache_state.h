@@ -1,0 +1,31 @@
+#pragma once
+
+#include "exporters/framework/exporter.h"
+
+#include <vector>
+
+namespace exporters::executorch {
+
+/// Makes the cache of a generation's components a part of the program's state: neither an input nor an output of theirs
+/// any more. "prefill" begins with an empty cache and leaves in the state what it returned; "decode" works on the state
+/// in place. The buffers are called as the cache's leaves ("cache.layers.0.keys") and are the same tensors in both, so
+/// that a program that holds both methods has them once. Their batch is that of the samples.
+/// Throws Error for other caches than those of a fixed length, and when there is no "prefill", since nothing would
+/// empty the cache.
+void keep_cache_in_program(std::vector<ComponentExport>& components);
+
+/// Where these inputs have axes named "batch", they are static while this lives: state has one batch. Throws Error for
+/// one that was asked to be dynamic by itself.
+class StaticBatch {
+ public:
+  StaticBatch(DynamoConfig& config, const AxisLabels& labels, const NamedInputs& inputs);
+  ~StaticBatch() { config_.dynamic_shapes = std::move(before_); }
+  StaticBatch(const StaticBatch&) = delete;
+  StaticBatch& operator=(const StaticBatch&) = delete;
+
+ private:
+  DynamoConfig& config_;
+  DynamicShapes before_;
+};
+
+}  // namespace exporters::executorch
