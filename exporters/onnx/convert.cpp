@@ -196,6 +196,7 @@ class Converter {
   AxisNames axes_;
   TranslationContext context_;
   std::unordered_map<std::string, std::string> renamed_;  // inner name → output name
+  std::unordered_set<std::string> described_;             // values with a value_info
 };
 
 void Converter::refuse_state_updates() const {
@@ -295,7 +296,11 @@ void Converter::translate(const Node& node) {
       ensure(!output->has_users(), "its output {} has no ONNX counterpart", i);
       continue;
     }
-    context_.bind(output, output->is_tensor() ? context_.cast(results[i], output->meta().dtype) : results[i]);
+    const OnnxValue result = output->is_tensor() ? context_.cast(results[i], output->meta().dtype) : results[i];
+    context_.bind(output, result);
+    if (options_.describe_values && output->is_tensor() && described_.insert(result.name).second) {
+      context_.graph().value_info.push_back(info(result.name, output));
+    }
   }
 }
 

@@ -8,9 +8,9 @@
 #include "exporters/onnx/emit/reader.h"
 #include "exporters/onnx/emit/writer.h"
 #include "exporters/onnx/ir_fixes.h"
+#include "exporters/onnx/optimize/passes.h"
 #include "exporters/onnx/stages.h"
 #include "exporters/onnx/translations/table.h"
-#include "exporters/passes/cse.h"
 #include "exporters/passes/dead_code.h"
 #include "exporters/passes/decompose.h"
 #include "exporters/passes/fixes.h"
@@ -52,8 +52,7 @@ void functional_form(ExportedProgram& program, const OnnxConfig& config) {
   functionalize(program);
   eliminate_dead_code(*program.graph);
   if (config.optimize) {
-    merge_common_subexpressions(*program.graph);
-    eliminate_dead_code(*program.graph);
+    optimize_program(program, config.disabled_passes);
   }
 }
 
@@ -118,7 +117,8 @@ std::string argument_name(const std::string& input) { return input.starts_with("
 std::vector<ConfigField> OnnxConfig::fields() {
   std::vector<ConfigField> result = DynamoConfig::fields();
   result.push_back(optional_int_field("opset_version", "version of the standard operators", opset_version, 18, 24));
-  result.push_back(bool_field("optimize", "merge equal computations", optimize));
+  result.push_back(bool_field("optimize", "run the optimizer's passes, which hfx stages onnx lists", optimize));
+  result.push_back(pass_names_field("disabled_passes", "passes of the optimizer to leave out", disabled_passes));
   result.push_back(choice_field("ort_fusions", "operators of ONNX Runtime for one execution provider", ort_fusions,
                                 {"cpu", "cuda", "webgpu", "dml"}));
   return result;
@@ -160,7 +160,12 @@ ExportedComponent OnnxExporter::export_traced(TracedModel traced, ExportConfig& 
   options.axis_names = axis_names(traced.axis_labels);
   options.index_limits = traced.index_limits;
   options.producer_version = std::string(version());
+  options.describe_values = onnx_config->optimize;
   OnnxModel converted = to_onnx(program, options);
+  if (onnx_config->optimize) {
+    optimize_model(converted, onnx_config->disabled_passes);
+    for_each_graph(converted.graph, [](OnnxGraph& graph) { graph.value_info.clear(); });
+  }
   apply_ir_fixes(converted);
   component.program = std::make_shared<OnnxProgram>(std::move(converted));
   return component;

@@ -21,6 +21,7 @@ class OnnxConfig : public DynamoConfig {
  public:
   std::optional<int64_t> opset_version;  ///< null: 23
   bool optimize = true;
+  std::vector<std::string> disabled_passes;  ///< of the optimizer's, by name
   std::optional<std::string> ort_fusions;
 
   std::string export_format() const override { return "onnx"; }

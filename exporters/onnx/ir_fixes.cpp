@@ -1,6 +1,5 @@
 #include "exporters/onnx/ir_fixes.h"
 
-#include "exporters/patching/effects.h"
 #include "exporters/support/error.h"
 
 #include <algorithm>
@@ -19,31 +18,14 @@ Registry& registry() {
   return instance;
 }
 
-// The graph, then those inside it. Our writer's own graphs: their depth is what translations make.
-void for_each_graph(OnnxGraph& graph, const std::function<void(OnnxGraph&)>& visit) {
-  visit(graph);
-  for (OnnxNode& node : graph.nodes) {
-    for (OnnxAttribute& attribute : node.attributes) {
-      if (const auto* inner = std::get_if<std::shared_ptr<OnnxGraph>>(&attribute.data)) {
-        for_each_graph(**inner, visit);
-      } else if (const auto* several = std::get_if<std::vector<std::shared_ptr<OnnxGraph>>>(&attribute.data)) {
-        for (const auto& each : *several) {
-          for_each_graph(*each, visit);
-        }
-      }
-    }
-  }
-}
+}  // namespace
 
-// Nodes are named "encoder/layer/0/Gather_1": module path, then the node's own name.
-EffectPlace place_of(const std::string& node) {
+EffectPlace place_of_node(const std::string& node) {
   const size_t slash = node.rfind('/');
   std::string path = slash == std::string::npos ? std::string() : node.substr(0, slash);
   std::replace(path.begin(), path.end(), '/', '.');
   return {node, std::move(path)};
 }
-
-}  // namespace
 
 void register_onnx_ir_fix(OnnxIrFix fix, FixNotes notes) {
   ensure(!notes.name.empty(), "an ONNX IR fix has no name");
@@ -62,7 +44,7 @@ void apply_ir_fixes(OnnxModel& model) {
     for_each_graph(model.graph, [&](OnnxGraph& graph) {
       try {
         for (const std::string& node : entry.fix(graph)) {
-          record_effect("IR fix", "onnx", entry.notes.name, place_of(node));
+          record_effect("IR fix", "onnx", entry.notes.name, place_of_node(node));
         }
       } catch (const Error& error) {
         throw error.with_context("the ONNX IR fix '" + entry.notes.name + "'");

@@ -118,6 +118,21 @@ const OnnxAttribute* OnnxNode::attribute(std::string_view wanted) const {
   return nullptr;
 }
 
+void for_each_graph(OnnxGraph& graph, const std::function<void(OnnxGraph&)>& visit) {
+  visit(graph);
+  for (OnnxNode& node : graph.nodes) {
+    for (OnnxAttribute& attribute : node.attributes) {
+      if (const auto* inner = std::get_if<std::shared_ptr<OnnxGraph>>(&attribute.data)) {
+        for_each_graph(**inner, visit);
+      } else if (const auto* several = std::get_if<std::vector<std::shared_ptr<OnnxGraph>>>(&attribute.data)) {
+        for (const auto& each : *several) {
+          for_each_graph(*each, visit);
+        }
+      }
+    }
+  }
+}
+
 std::optional<int64_t> OnnxModel::opset(std::string_view domain) const {
   for (const auto& [name, version] : opsets) {
     if (name == domain || (domain.empty() && name == "ai.onnx")) {

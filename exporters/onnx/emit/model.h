@@ -129,6 +129,10 @@ void for_each_tensor(const OnnxGraph& graph, const std::function<void(const Onnx
 /// The same, to change them. Copies of a graph share nested graphs, so these are copied first.
 void for_each_tensor(OnnxGraph& graph, const std::function<void(OnnxTensor&)>& visit);
 
+/// Visits a graph, then the graphs inside its nodes, to change them in place. For graphs of our own making: the depth is
+/// not limited.
+void for_each_graph(OnnxGraph& graph, const std::function<void(OnnxGraph&)>& visit);
+
 /// A model's metadata_props: keys are not always unique, and their order is kept.
 using OnnxMetadata = std::vector<std::pair<std::string, std::string>>;
 
