@@ -1,4 +1,5 @@
 // Scaled dot-product attention.
+#include "exporters/onnx/translations/cache_states.h"
 #include "exporters/onnx/translations/table.h"
 
 #include <algorithm>
@@ -161,16 +162,41 @@ std::optional<OnnxValue> folded_heads(Context& context, const OnnxValue& value, 
   return context.reshape(source, {sizes[0], sizes[2], sizes[1], sizes[3]}, {sizes[0], sizes[2], sizes[1] * sizes[3]});
 }
 
+// With float masks, rows of -inf alone become zeros.
+OnnxValue without_masked_rows(Context& context, const Attention& attention, const OnnxValue& output) {
+  if (!is_float_mask(attention)) {
+    return output;
+  }
+  return context.where(some_key_left(context, attention), output, context.constant(0.0, output.dtype));
+}
+
 OnnxValue attention_on_heads(Context& context, const Attention& attention) {
   OnnxValues inputs = {attention.query, attention.key, attention.value};
   if (attention.mask.present()) {
     inputs.push_back(full_length_mask(context, attention));
   }
   const OnnxValue output = context.emit("Attention", inputs, attention_attributes(attention));
-  if (!is_float_mask(attention)) {
-    return output;
+  return without_masked_rows(context, attention, output);
+}
+
+// Note [Caches of attention]
+// Keys and values of a decode step are those of a cache, an input, with the new ones behind. The operator joins them by
+// itself, and gives what they become; the Concats that the cache's update was written as are then taken by nobody.
+std::optional<OnnxValue> attention_with_cache(Context& context, const OpCall& call, const Attention& attention) {
+  const auto key = appended_to_cache(context, call, "key");
+  const auto value = appended_to_cache(context, call, "value");
+  if (!key || !value || attention.causal || key->fresh.dtype != attention.query.dtype ||
+      value->fresh.dtype != attention.query.dtype) {
+    return std::nullopt;
   }
-  return context.where(some_key_left(context, attention), output, context.constant(0.0, output.dtype));
+  OnnxValues inputs = {attention.query, key->fresh, value->fresh, {}, key->past, value->past};
+  if (attention.mask.present()) {
+    inputs[3] = full_length_mask(context, attention);
+  }
+  const OnnxValues outputs = context.emit_many("Attention", inputs, attention_attributes(attention), 3);
+  context.rebind(key->whole, outputs[1]);
+  context.rebind(value->whole, outputs[2]);
+  return without_masked_rows(context, attention, outputs[0]);
 }
 
 std::optional<OnnxValue> attention_on_folded_heads(Context& context, const Attention& attention) {
@@ -207,7 +233,10 @@ std::optional<OnnxValue> attention_on_folded_heads(Context& context, const Atten
 
 OnnxValues aten_sdpa_23(Context& context, const OpCall& call) {
   const Attention attention = read_attention(context, call);
-  std::optional<OnnxValue> output = attention_on_folded_heads(context, attention);
+  std::optional<OnnxValue> output = attention_with_cache(context, call, attention);
+  if (!output) {
+    output = attention_on_folded_heads(context, attention);
+  }
   if (!output) {
     output = attention_on_heads(context, attention);
   }

@@ -289,6 +289,11 @@ void TranslationContext::bind(const Value* value, OnnxValue result) {
   values_[value] = std::move(result);
 }
 
+void TranslationContext::rebind(const Value* value, OnnxValue result) {
+  declare_sizes(result, value->meta().sizes);
+  values_.insert_or_assign(value, std::move(result));
+}
+
 OnnxValue TranslationContext::add_initializer(std::string name, const StateTensor& state) {
   OnnxTensor entry;
   entry.name = unique_name(name);

@@ -131,6 +131,8 @@ class TranslationContext {
   /// The node under translation: names what is emitted from now on.
   void enter(const Node* node);
   void bind(const Value* value, OnnxValue result);
+  /// Those that take a value from now on take this one, which is equal to what was bound before.
+  void rebind(const Value* value, OnnxValue result);
   /// The ONNX value of a tensor, SymFloat or SymBool; parameters become initializers at first use. Throws Error when
   /// there is none.
   OnnxValue value(const Value* value);
