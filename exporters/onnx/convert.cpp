@@ -164,7 +164,7 @@ class Converter {
         options_(options),
         names_(program),
         axes_(program, options, names_),
-        context_(program, options.opset) {}
+        context_(program, options.opset, options.ort_fusions) {}
 
   OnnxModel run() {
     refuse_state_updates();
@@ -373,6 +373,7 @@ OnnxModel Converter::finish() {
     model.metadata.emplace_back(kIndexLimitsKey, to_metadata(limits));
   }
   model.graph = std::move(context_.graph());
+  model.import_contrib_domain();
   return model;
 }
 

@@ -8,6 +8,7 @@
 #include "exporters/onnx/emit/reader.h"
 #include "exporters/onnx/emit/writer.h"
 #include "exporters/onnx/ir_fixes.h"
+#include "exporters/onnx/optimize/ort_fusions.h"
 #include "exporters/onnx/optimize/passes.h"
 #include "exporters/onnx/stages.h"
 #include "exporters/onnx/translations/table.h"
@@ -128,10 +129,9 @@ void OnnxConfig::validate() const {
   DynamoConfig::validate();
   ensure(!ort_fusions || optimize, "ort_fusions = \"{}\" contradicts optimize = false: the fusions are optimizations",
          ort_fusions.value_or(""));
-  if (ort_fusions) {
-    throw Error("ort_fusions = \"" + *ort_fusions + "\" is not supported", {},
-                "Leave it out: the default graph is made of standard operators.");
-  }
+  ensure(!ort_fusions || opset_version.value_or(kDefaultOpset) >= 23,
+         "ort_fusions = \"{}\" needs opset 23 or newer: it goes on from the Attention operator",
+         ort_fusions.value_or(""));
 }
 
 const MakeFunctional& make_functional() {
@@ -161,9 +161,13 @@ ExportedComponent OnnxExporter::export_traced(TracedModel traced, ExportConfig& 
   options.index_limits = traced.index_limits;
   options.producer_version = std::string(version());
   options.describe_values = onnx_config->optimize;
+  options.ort_fusions = onnx_config->ort_fusions;
   OnnxModel converted = to_onnx(program, options);
   if (onnx_config->optimize) {
     optimize_model(converted, onnx_config->disabled_passes);
+    if (onnx_config->ort_fusions) {
+      fuse_for_onnxruntime(converted);
+    }
     for_each_graph(converted.graph, [](OnnxGraph& graph) { graph.value_info.clear(); });
   }
   apply_ir_fixes(converted);
@@ -331,6 +335,12 @@ PyTree OnnxComponentRunner::result(const OnnxRunner::Outputs& outputs) const {
 
 std::vector<Stage> OnnxExporter::stages() const {
   return {torch_patches_stage(), onnx_patches_stage(), node_fixes_stage(), translations_stage(), ir_fixes_stage()};
+}
+
+// GroupQueryAttention serves both, and a runtime that opens one graph keeps the weights once.
+bool OnnxExporter::merges_generation(const ExportConfig& config) const {
+  const auto* onnx = dynamic_cast<const OnnxConfig*>(&config);
+  return onnx != nullptr && onnx->ort_fusions.has_value();
 }
 
 void register_onnx_backend() {

@@ -59,6 +59,7 @@ class OnnxExporter : public DynamoExporter {
   ExportedComponent open_program(const std::filesystem::path& file) const override;
   ProgramDescription describe_program(const BackendProgram& program) const override;
   std::vector<Stage> stages() const override;
+  bool merges_generation(const ExportConfig& config) const override;
 
  protected:
   ExportedComponent export_traced(TracedModel traced, ExportConfig& config) const override;

@@ -139,7 +139,8 @@ void expect_same(const ExportedProgram& program, const Forward& forward, const s
   expect_same(with_passes, text + "optimized ", forward, inputs, tolerance);
 
   const std::string pass = next_pass();
-  const std::filesystem::path without_one = empty_folder(std::filesystem::path(::testing::TempDir()) / "onnx_without_one") / "model.onnx";
+  const std::filesystem::path without_one =
+      empty_folder(std::filesystem::path(::testing::TempDir()) / "onnx_without_one") / "model.onnx";
   save_model(optimized(program, options, {pass}), without_one);
   expect_same(without_one, text + "optimized without " + pass + " ", forward, inputs, tolerance);
 }

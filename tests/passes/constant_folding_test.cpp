@@ -51,7 +51,8 @@ TEST_F(ConstantFolding, WhatFollowsFromBuffersIsComputedOnce) {
 
 TEST_F(ConstantFolding, WeightsLargeResultsAndRandomOnesStay) {
   Value* weight = builder.call("aten.neg.default", {builder.parameter("weight", at::randn({3}))});
-  Value* large = builder.call("aten.expand.default", {builder.buffer("small", at::randn({1})), std::vector<Argument>{4096, 4096}});
+  Value* large =
+      builder.call("aten.expand.default", {builder.buffer("small", at::randn({1})), std::vector<Argument>{4096, 4096}});
   auto program = builder.finish({builder.call("aten.add.Tensor", {x, weight}), large});
   EXPECT_EQ(fold_constants(*program), 0u);
   expect_same_results(program);

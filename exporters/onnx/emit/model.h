@@ -129,8 +129,8 @@ void for_each_tensor(const OnnxGraph& graph, const std::function<void(const Onnx
 /// The same, to change them. Copies of a graph share nested graphs, so these are copied first.
 void for_each_tensor(OnnxGraph& graph, const std::function<void(OnnxTensor&)>& visit);
 
-/// Visits a graph, then the graphs inside its nodes, to change them in place. For graphs of our own making: the depth is
-/// not limited.
+/// Visits a graph, then the graphs inside its nodes, to change them in place. For graphs of our own making: the depth
+/// is not limited.
 void for_each_graph(OnnxGraph& graph, const std::function<void(OnnxGraph&)>& visit);
 
 /// A model's metadata_props: keys are not always unique, and their order is kept.
@@ -147,6 +147,8 @@ struct OnnxModel {
   std::vector<std::string> functions;  ///< "domain::name" of model-local functions; read only
 
   std::optional<int64_t> opset(std::string_view domain = "") const;
+  /// Adds the domain of ONNX Runtime's own operators to `opsets` where a node of the main graph is of it.
+  void import_contrib_domain();
 };
 
 /// The oldest IR version that carries an opset of the standard domain; opsets 18 to 24. Throws Error for others.

@@ -16,12 +16,12 @@ struct TypeFacts {
 };
 
 constexpr std::array kTypes = {
-    TypeFacts{OnnxType::kBool, Kind::kBool, 1, 0},      TypeFacts{OnnxType::kUint8, Kind::kUnsigned, 8, 0},
+    TypeFacts{OnnxType::kBool, Kind::kBool, 1, 0},        TypeFacts{OnnxType::kUint8, Kind::kUnsigned, 8, 0},
     TypeFacts{OnnxType::kUint16, Kind::kUnsigned, 16, 0}, TypeFacts{OnnxType::kUint32, Kind::kUnsigned, 32, 0},
-    TypeFacts{OnnxType::kInt8, Kind::kSigned, 7, 0},    TypeFacts{OnnxType::kInt16, Kind::kSigned, 15, 0},
-    TypeFacts{OnnxType::kInt32, Kind::kSigned, 31, 0},  TypeFacts{OnnxType::kInt64, Kind::kSigned, 63, 0},
-    TypeFacts{OnnxType::kFloat16, Kind::kFloat, 11, 5}, TypeFacts{OnnxType::kBfloat16, Kind::kFloat, 8, 8},
-    TypeFacts{OnnxType::kFloat, Kind::kFloat, 24, 8},   TypeFacts{OnnxType::kDouble, Kind::kFloat, 53, 11},
+    TypeFacts{OnnxType::kInt8, Kind::kSigned, 7, 0},      TypeFacts{OnnxType::kInt16, Kind::kSigned, 15, 0},
+    TypeFacts{OnnxType::kInt32, Kind::kSigned, 31, 0},    TypeFacts{OnnxType::kInt64, Kind::kSigned, 63, 0},
+    TypeFacts{OnnxType::kFloat16, Kind::kFloat, 11, 5},   TypeFacts{OnnxType::kBfloat16, Kind::kFloat, 8, 8},
+    TypeFacts{OnnxType::kFloat, Kind::kFloat, 24, 8},     TypeFacts{OnnxType::kDouble, Kind::kFloat, 53, 11},
 };
 
 const TypeFacts* facts_of(OnnxType type) {
@@ -83,8 +83,8 @@ std::vector<std::string> remove_casts(GraphEditor& graph) {
       continue;
     }
     OnnxNode* inner = graph.producer(node->inputs[0], "Cast");
-    if (inner != nullptr && is_one_cast(graph.facts(inner->inputs[0]).dtype,
-                                        static_cast<OnnxType>(int_attribute(*inner, "to", 0)), to)) {
+    if (inner != nullptr &&
+        is_one_cast(graph.facts(inner->inputs[0]).dtype, static_cast<OnnxType>(int_attribute(*inner, "to", 0)), to)) {
       graph.set_input(*node, 0, inner->inputs[0]);
       graph.erase_unused(*inner);
       changed.push_back(node->name);

@@ -54,8 +54,9 @@ std::string key_of(const OnnxNode& node) {
     attributes.push_back(&attribute);
   }
   std::sort(attributes.begin(), attributes.end(), [](const auto* a, const auto* b) { return a->name < b->name; });
-  const bool comparable = std::all_of(attributes.begin(), attributes.end(),
-                                      [&](const OnnxAttribute* attribute) { return append_attribute(key, *attribute); });
+  const bool comparable = std::all_of(attributes.begin(), attributes.end(), [&](const OnnxAttribute* attribute) {
+    return append_attribute(key, *attribute);
+  });
   return comparable ? key : std::string();
 }
 

@@ -239,8 +239,8 @@ std::optional<double> GraphEditor::scalar(const std::string& value) const {
   }
   const OnnxTensor* tensor = initializer(value);
   const auto* data = tensor == nullptr ? nullptr : std::get_if<InlineBytes>(&tensor->data);
-  const bool is_one = data != nullptr && std::all_of(tensor->dims.begin(), tensor->dims.end(),
-                                                     [](int64_t size) { return size == 1; });
+  const bool is_one =
+      data != nullptr && std::all_of(tensor->dims.begin(), tensor->dims.end(), [](int64_t size) { return size == 1; });
   return is_one ? first_number(tensor->dtype, data->bytes) : std::nullopt;
 }
 
@@ -407,16 +407,16 @@ void set_attribute(OnnxNode& node, std::string_view name, OnnxAttribute::Data va
 
 bool is_unary_elementwise(const OnnxNode& node) {
   static constexpr std::array<std::string_view, 30> kOps = {
-      "Abs",  "Acos",      "Asin",       "Atan",      "Cast", "Ceil", "Cos",     "Elu",  "Erf",  "Exp",
-      "Floor", "Gelu",     "HardSigmoid", "HardSwish", "IsInf", "IsNaN", "LeakyRelu", "Log", "Mish", "Neg",
-      "Not",  "Reciprocal", "Relu",      "Round",     "Selu", "Sigmoid", "Sign", "Sin",  "Sqrt", "Tanh"};
+      "Abs",   "Acos",       "Asin",        "Atan",      "Cast",  "Ceil",    "Cos",       "Elu", "Erf",  "Exp",
+      "Floor", "Gelu",       "HardSigmoid", "HardSwish", "IsInf", "IsNaN",   "LeakyRelu", "Log", "Mish", "Neg",
+      "Not",   "Reciprocal", "Relu",        "Round",     "Selu",  "Sigmoid", "Sign",      "Sin", "Sqrt", "Tanh"};
   return node.domain.empty() && node.inputs.size() == 1 && node.outputs.size() == 1 && contains(kOps, node.op_type);
 }
 
 bool is_binary_elementwise(const OnnxNode& node) {
   static constexpr std::array<std::string_view, 15> kOps = {
-      "Add", "And", "Div", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Max", "Min", "Mul", "Or",
-      "Pow", "Sub", "Xor"};
+      "Add", "And", "Div", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Max", "Min",
+      "Mul", "Or",  "Pow", "Sub",   "Xor"};
   return node.domain.empty() && node.inputs.size() == 2 && node.outputs.size() == 1 && contains(kOps, node.op_type);
 }
 

@@ -18,8 +18,8 @@ bool is_comparison(std::string_view op) {
 
 // Of the first input's type and sizes.
 bool keeps_sizes(const OnnxNode& node) {
-  static constexpr std::array<std::string_view, 6> kOps = {"Identity", "LayerNormalization", "LogSoftmax",
-                                                           "RMSNormalization", "Softmax", "RotaryEmbedding"};
+  static constexpr std::array<std::string_view, 6> kOps = {
+      "Identity", "LayerNormalization", "LogSoftmax", "RMSNormalization", "Softmax", "RotaryEmbedding"};
   return is_unary_elementwise(node) || std::find(kOps.begin(), kOps.end(), node.op_type) != kOps.end();
 }
 

@@ -1,6 +1,7 @@
 #include "exporters/onnx/optimize/passes.h"
 
 #include "exporters/onnx/ir_fixes.h"
+#include "exporters/onnx/optimize/ort_fusions.h"
 #include "exporters/passes/cse.h"
 #include "exporters/passes/dead_code.h"
 #include "exporters/patching/effects.h"
@@ -26,11 +27,13 @@ constexpr std::array kPasses = {
     OptimizerPass{"common_subexpressions",
                   "Equal computations are one: masks and rotary tables that each layer makes anew are made once.",
                   merge_equal_calls, merge_common_subexpressions},
-    OptimizerPass{"identities", "What gives its input back is no computation: Identity, Reshape and Expand to the own "
-                                "sizes, Slice of a whole axis.",
+    OptimizerPass{"identities",
+                  "What gives its input back is no computation: Identity, Reshape and Expand to the own "
+                  "sizes, Slice of a whole axis.",
                   nullptr, remove_identities},
-    OptimizerPass{"casts", "A Cast to the own type does nothing, and of two Casts the first does nothing where it "
-                           "loses nothing.",
+    OptimizerPass{"casts",
+                  "A Cast to the own type does nothing, and of two Casts the first does nothing where it "
+                  "loses nothing.",
                   nullptr, remove_casts},
     OptimizerPass{"shape_arithmetic",
                   "Sizes that are known become numbers, and those of inner tensors are read from an input that has "
@@ -40,14 +43,15 @@ constexpr std::array kPasses = {
                   nullptr, merge_transposes},
     OptimizerPass{"views", "Chains of Reshape, Squeeze, Unsqueeze, Slice and Concat are one operator.", nullptr,
                   merge_views},
-    OptimizerPass{"gemm", "A product of two matrices with what transposes its weight and adds its bias is one Gemm, "
-                          "which takes weights as checkpoints have them.",
+    OptimizerPass{"gemm",
+                  "A product of two matrices with what transposes its weight and adds its bias is one Gemm, "
+                  "which takes weights as checkpoints have them.",
                   nullptr, fuse_gemm},
     OptimizerPass{"rotary_embedding",
                   "From opset 23 on, rotated halves of heads are one RotaryEmbedding instead of eight operators.",
                   nullptr, fuse_rotary_embedding},
-    OptimizerPass{"dead_code", "What nobody takes is not computed, and its weights are not written.",
-                  remove_dead_calls, remove_dead_nodes},
+    OptimizerPass{"dead_code", "What nobody takes is not computed, and its weights are not written.", remove_dead_calls,
+                  remove_dead_nodes},
 };
 
 bool is_disabled(const OptimizerPass& pass, const std::vector<std::string>& disabled) {
@@ -66,7 +70,16 @@ size_t run_on_graphs(const OptimizerPass& pass, OnnxModel& model, EditScope& sco
   return changes;
 }
 
+constexpr OptimizerPass kQuickGelu = {
+    "quick_gelu", "SiLU is one operator of ONNX Runtime instead of two standard ones.", nullptr, fuse_quick_gelu};
+
 }  // namespace
+
+void fuse_for_onnxruntime(OnnxModel& model) {
+  EditScope scope = edit_scope(model);
+  run_on_graphs(kQuickGelu, model, scope);
+  model.import_contrib_domain();
+}
 
 std::span<const OptimizerPass> optimizer_passes() { return kPasses; }
 

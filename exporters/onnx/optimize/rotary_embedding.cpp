@@ -130,7 +130,8 @@ class RotaryFuser {
     const auto steps = slice.inputs.size() > 4 ? graph_.integers(slice.inputs[4]) : std::vector<int64_t>{1};
     const auto is = [](const auto& list, int64_t value) { return list && list->size() == 1 && list->front() == value; };
     // The end may lie beyond the axis, where the part is the last one.
-    const bool ends = is(stop, end) || (end == last_size(slice.inputs[0]) && stop && stop->size() == 1 && stop->front() > end);
+    const bool ends =
+        is(stop, end) || (end == last_size(slice.inputs[0]) && stop && stop->size() == 1 && stop->front() > end);
     return is(start, begin) && ends && is(steps, 1) && axes && axes->size() == 1 &&
            is_last(axes->front(), slice.inputs[0]);
   }
@@ -143,8 +144,8 @@ class RotaryFuser {
     const auto& wide = graph_.facts(table).dims;
     const auto& dims = graph_.facts(x).dims;
     OnnxNode* view = graph_.producer(table);
-    const bool is_view = view != nullptr && view->domain.empty() &&
-                         (view->op_type == "Unsqueeze" || view->op_type == "Reshape");
+    const bool is_view =
+        view != nullptr && view->domain.empty() && (view->op_type == "Unsqueeze" || view->op_type == "Reshape");
     if (!is_view || !wide || wide->size() != 4 || (*wide)[1] != OnnxDim(int64_t{1}) || (*wide)[0] != (*dims)[0] ||
         (*wide)[2] != (*dims)[2] || (*wide)[3] != (*dims)[3] || std::holds_alternative<std::monostate>((*wide)[0]) ||
         std::holds_alternative<std::monostate>((*wide)[2])) {

@@ -270,11 +270,12 @@ class ShapeSimplifier {
     const auto& dims = graph_.facts(data).dims;
     const auto& others = graph_.facts(axis->value).dims;
     return dims && others && at < dims->size() && axis->index < static_cast<int64_t>(others->size()) &&
-           std::holds_alternative<std::string>((*dims)[at]) && (*dims)[at] == (*others)[static_cast<size_t>(axis->index)];
+           std::holds_alternative<std::string>((*dims)[at]) &&
+           (*dims)[at] == (*others)[static_cast<size_t>(axis->index)];
   }
 
-  // A computed shape that is written with numbers, 0 for the data's own axis, and at most one -1. Beside a 0, whose size
-  // may be zero, a -1 would not be determined.
+  // A computed shape that is written with numbers, 0 for the data's own axis, and at most one -1. Beside a 0, whose
+  // size may be zero, a -1 would not be determined.
   bool constant_target(OnnxNode& node) {
     if (graph_.integers(node.inputs.at(1))) {
       return false;

@@ -139,13 +139,14 @@ class ViewMerger {
         })) {
       return false;
     }
-    const auto joined = [&](Numbers Cut::* list) {
+    const auto joined = [&](Numbers Cut::*list) {
       Numbers both = (*first).*list;
       both.insert(both.end(), ((*outer).*list).begin(), ((*outer).*list).end());
       return graph_.add_integers(both);
     };
     const std::string source = inner->inputs[0];
-    graph_.set_inputs(node, {source, joined(&Cut::starts), joined(&Cut::ends), joined(&Cut::axes), joined(&Cut::steps)});
+    graph_.set_inputs(node,
+                      {source, joined(&Cut::starts), joined(&Cut::ends), joined(&Cut::axes), joined(&Cut::steps)});
     graph_.erase_unused(*inner);
     return true;
   }

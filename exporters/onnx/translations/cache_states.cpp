@@ -28,9 +28,9 @@ std::optional<Steps> steps_of_range(const Node& node) {
   if (node.is_call("aten.arange.default")) {
     return Steps{0};
   }
-  const bool by_one = node.is_call("aten.arange.start") ||
-                      (node.is_call("aten.arange.start_step") &&
-                       (node.arg_count() < 3 || node.arg(2) == Argument(int64_t{1})));
+  const bool by_one =
+      node.is_call("aten.arange.start") ||
+      (node.is_call("aten.arange.start_step") && (node.arg_count() < 3 || node.arg(2) == Argument(int64_t{1})));
   return by_one ? std::optional(Steps{to_expr(node.arg(0))}) : std::nullopt;
 }
 
@@ -92,21 +92,23 @@ std::optional<AppendedStates> appended_to_cache(TranslationContext& context, con
   return AppendedStates{whole, context.value(past), context.value(fresh), past->meta().sizes, fresh->meta().sizes};
 }
 
-bool hides_later_keys(const Value& mask, const Expr& past) {
+CausalMask causal_mask(const Value& mask, const Expr& past) {
   const Node& node = *mask.node();
   const Value* first = value_of(node, 0);
   const Value* second = value_of(node, 1);
+  const auto known = [&](const Value* part) {
+    return part == nullptr ? CausalMask::kUnknown : causal_mask(*part, past);
+  };
   if (is_one_of(node, {"aten.bitwise_and.Tensor", "aten.logical_and.default", "aten.__and__.Tensor"})) {
-    return (first != nullptr && hides_later_keys(*first, past)) ||
-           (second != nullptr && hides_later_keys(*second, past));
+    const bool hides = known(first) != CausalMask::kUnknown || known(second) != CausalMask::kUnknown;
+    return hides ? CausalMask::kWithMore : CausalMask::kUnknown;
   }
   if (is_one_of(node, {"aten.expand.default", "aten.alias.default", "aten.clone.default"})) {
-    return first != nullptr && hides_later_keys(*first, past);
+    return known(first);
   }
-  if (node.is_call("aten.le.Tensor")) {
-    return is_key_before_query(first, second, past);
-  }
-  return node.is_call("aten.ge.Tensor") && is_key_before_query(second, first, past);
+  const bool compares = (node.is_call("aten.le.Tensor") && is_key_before_query(first, second, past)) ||
+                        (node.is_call("aten.ge.Tensor") && is_key_before_query(second, first, past));
+  return compares ? CausalMask::kAlone : CausalMask::kUnknown;
 }
 
 }  // namespace exporters::onnx

@@ -22,8 +22,14 @@ struct AppendedStates {
 std::optional<AppendedStates> appended_to_cache(TranslationContext& context, const OpCall& call,
                                                 std::string_view argument);
 
-/// Whether a bool mask [batch or 1, 1, queries, keys] is known to hide from each query the keys behind its own, which
-/// is the one at `past` + its index: one of the conditions that it is made of compares the places of keys and queries.
-bool hides_later_keys(const Value& mask, const Expr& past);
+/// What is known of a bool mask [batch or 1, 1, queries, keys] of a decode step.
+enum class CausalMask {
+  kUnknown,   ///< nothing
+  kAlone,     ///< it hides from each query the keys behind its own, and nothing else
+  kWithMore,  ///< it hides these, and others
+};
+/// By the conditions that the mask is made of, one of which has to compare the places of keys and queries. Query i is
+/// the key at `past` + i.
+CausalMask causal_mask(const Value& mask, const Expr& past);
 
 }  // namespace exporters::onnx

@@ -88,8 +88,9 @@ std::string op_name(const Node& node) {
 
 }  // namespace
 
-TranslationContext::TranslationContext(const ExportedProgram& program, int64_t opset)
-    : program_(program), opset_(opset), env_(std::make_unique<ShapeEnv>()) {
+TranslationContext::TranslationContext(const ExportedProgram& program, int64_t opset,
+                                       std::optional<std::string> ort_fusions)
+    : program_(program), opset_(opset), ort_fusions_(std::move(ort_fusions)), env_(std::make_unique<ShapeEnv>()) {
   for (const auto& [name, range] : program.range_constraints) {
     const auto hint = program.hints.find(name);
     env_->declare(Symbol(name), range, hint == program.hints.end() ? std::nullopt : std::optional(hint->second));
@@ -125,7 +126,17 @@ OnnxValue TranslationContext::emit(std::string_view op, const OnnxValues& inputs
 
 OnnxValues TranslationContext::emit_many(std::string_view op, const OnnxValues& inputs, const Attrs& attrs,
                                          size_t outputs) {
-  std::string key = node_key(op, inputs, attrs, outputs);
+  return emit_node("", op, inputs, attrs, outputs);
+}
+
+OnnxValues TranslationContext::emit_contrib(std::string_view op, const OnnxValues& inputs, const Attrs& attrs,
+                                            size_t outputs) {
+  return emit_node("com.microsoft", op, inputs, attrs, outputs);
+}
+
+OnnxValues TranslationContext::emit_node(std::string_view domain, std::string_view op, const OnnxValues& inputs,
+                                         const Attrs& attrs, size_t outputs) {
+  std::string key = std::string(domain) + '.' + node_key(op, inputs, attrs, outputs);
   const auto known = emitted_.find(key);
   if (known != emitted_.end() && !op.starts_with("Random")) {  // two draws are two
     return known->second;
@@ -133,6 +144,7 @@ OnnxValues TranslationContext::emit_many(std::string_view op, const OnnxValues& 
   OnnxNode node;
   node.name = unique_name(node_name());
   node.op_type = std::string(op);
+  node.domain = std::string(domain);
   for (const OnnxValue& input : inputs) {
     node.inputs.push_back(input.name);
   }
@@ -274,8 +286,13 @@ OnnxValue TranslationContext::cast(const OnnxValue& value, c10::ScalarType dtype
 }
 
 void TranslationContext::require_not_empty(const Expr& size) {
-  const BoolExpr condition = ge(size, 1);
-  if (!at_least(size, 1) && std::find(requirements_.begin(), requirements_.end(), condition) == requirements_.end()) {
+  if (!at_least(size, 1)) {
+    require(ge(size, 1));
+  }
+}
+
+void TranslationContext::require(const BoolExpr& condition) {
+  if (std::find(requirements_.begin(), requirements_.end(), condition) == requirements_.end()) {
     requirements_.push_back(condition);
   }
 }

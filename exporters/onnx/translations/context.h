@@ -45,19 +45,23 @@ using Sizes = std::vector<Expr>;
 /// needed.
 class TranslationContext {
  public:
-  TranslationContext(const ExportedProgram& program, int64_t opset);
+  /// @param ort_fusions the execution provider whose own operators of ONNX Runtime may be used; nothing: none
+  TranslationContext(const ExportedProgram& program, int64_t opset, std::optional<std::string> ort_fusions = {});
   ~TranslationContext();
   TranslationContext(const TranslationContext&) = delete;
   TranslationContext& operator=(const TranslationContext&) = delete;
 
   int64_t opset() const { return opset_; }
   const ExportedProgram& program() const { return program_; }
+  const std::optional<std::string>& ort_fusions() const { return ort_fusions_; }
 
   // ── Nodes ──
   /// Emits a standard operator. The result's dtype follows from the operator: bool for comparisons, int64 for Shape and
   /// the like, `to` for Cast, else that of the first (Where: second) input.
   OnnxValue emit(std::string_view op, const OnnxValues& inputs, const Attrs& attrs = {});
   OnnxValues emit_many(std::string_view op, const OnnxValues& inputs, const Attrs& attrs, size_t outputs);
+  /// An operator of ONNX Runtime's own domain. The results' dtype is the first input's.
+  OnnxValues emit_contrib(std::string_view op, const OnnxValues& inputs, const Attrs& attrs, size_t outputs);
   /// As `emit` for elementwise operators on operands of known sizes: works on the 2-D form where the operands are
   /// reshapes of 2-D tensors, so that the reshapes between matrix products fall away.
   OnnxValue emit_pointwise(std::string_view op, const OnnxValues& inputs, const Attrs& attrs = {});
@@ -93,6 +97,8 @@ class TranslationContext {
   /// Says that what was emitted holds only for sizes of at least one: the runtime refuses others. Such facts become
   /// conditions of the model that are checked before each run.
   void require_not_empty(const Expr& size);
+  /// The same for any condition.
+  void require(const BoolExpr& condition);
   const std::vector<BoolExpr>& requirements() const { return requirements_; }
   /// Says where an unbacked symbol's value is: an integer tensor of one element.
   void declare_symbol(Symbol symbol, const OnnxValue& scalar);
@@ -149,6 +155,8 @@ class TranslationContext {
     int64_t axis;
   };
 
+  OnnxValues emit_node(std::string_view domain, std::string_view op, const OnnxValues& inputs, const Attrs& attrs,
+                       size_t outputs);
   std::string node_name();
   OnnxValue add_initializer(std::string name, const StateTensor& state);
   OnnxValue parameter(const InputSpec& spec);
@@ -162,6 +170,7 @@ class TranslationContext {
 
   const ExportedProgram& program_;
   int64_t opset_;
+  std::optional<std::string> ort_fusions_;
   std::unique_ptr<ShapeEnv> env_;
   OnnxGraph graph_;
   const Node* node_ = nullptr;

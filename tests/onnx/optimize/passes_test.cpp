@@ -32,7 +32,8 @@ OnnxAttribute number(std::string name, int64_t value) { return {std::move(name),
 OnnxAttribute to(OnnxType type) { return number("to", static_cast<int64_t>(type)); }
 
 std::vector<Inputs> matrices() {
-  return {{{"x", at::randn({2, 3})}}, {{"x", at::randn({1, 1})}}, {{"x", at::randn({5, 4})}}, {{"x", at::randn({0, 3})}}};
+  return {
+      {{"x", at::randn({2, 3})}}, {{"x", at::randn({1, 1})}}, {{"x", at::randn({5, 4})}}, {{"x", at::randn({0, 3})}}};
 }
 
 // ── dead_code ──
@@ -56,7 +57,8 @@ TEST(OptimizerPasses, IdentitiesBetweenNodesGo) {
   const std::string x = model.input("x", kMatrix);
   const std::string whole = model.node("Slice", {model.node("Identity", {model.node("Abs", {x})}), model.ints({0}),
                                                  model.ints({std::numeric_limits<int64_t>::max()}), model.ints({1})});
-  const std::string same = model.node("Transpose", {model.node("Concat", {whole}, {number("axis", 0)})}, {ints("perm", {0, 1})});
+  const std::string same =
+      model.node("Transpose", {model.node("Concat", {whole}, {number("axis", 0)})}, {ints("perm", {0, 1})});
   model.output(model.node("Neg", {same}), kMatrix);
   EXPECT_THAT(optimized_by("identities", model.model(), matrices()), ElementsAre("Abs", "Neg"));
 }
@@ -163,8 +165,9 @@ TEST(OptimizerPasses, ReshapesThatAConstantCannotSayStayComputed) {
   const std::string wide = model.node("Mul", {length, model.ints({6})});
   const std::string target = model.node("Concat", {batch, wide}, {number("axis", 0)});
   model.output(model.node("Reshape", {x, target}, {number("allowzero", 1)}), {"batch", OnnxDim()});
-  const Names ops = optimized_by("shape_arithmetic", model.model(),
-                                 {{{"x", at::randn({2, 3, 6})}}, {{"x", at::randn({0, 3, 6})}}, {{"x", at::randn({2, 0, 6})}}});
+  const Names ops =
+      optimized_by("shape_arithmetic", model.model(),
+                   {{{"x", at::randn({2, 3, 6})}}, {{"x", at::randn({0, 3, 6})}}, {{"x", at::randn({2, 0, 6})}}});
   EXPECT_THAT(ops, Contains("Concat"));
 }
 
@@ -173,7 +176,9 @@ TEST(OptimizerPasses, ReshapesThatAConstantCannotSayStayComputed) {
 TEST(OptimizerPasses, TransposesMeetThroughElementwiseOperators) {
   ModelBuilder model;
   const std::string x = model.input("x", kMatrix);
-  const auto turned = [&](const std::string& value) { return model.node("Transpose", {value}, {ints("perm", {1, 0})}); };
+  const auto turned = [&](const std::string& value) {
+    return model.node("Transpose", {value}, {ints("perm", {1, 0})});
+  };
   const std::string sum = model.node("Add", {turned(x), turned(model.node("Abs", {x}))});
   const std::string scaled = model.node("Mul", {model.node("Relu", {sum}), model.constant(at::full({}, 2.0))});
   model.output(model.node("Neg", {turned(scaled)}), kMatrix);
@@ -191,7 +196,8 @@ TEST(OptimizerPasses, TransposesAreOneOrStayWhereOthersSeeThem) {
   const std::string seen = model.node("Relu", {model.node("Transpose", {x}, {ints("perm", {2, 1, 0})})});
   model.output(seen, {"c", "b", "a"});
   model.output(model.node("Transpose", {seen}, {ints("perm", {2, 1, 0})}), {"a", "b", "c"});
-  const Names ops = optimized_by("transposes", model.model(), {{{"x", at::randn({2, 3, 4})}}, {{"x", at::randn({1, 5, 2})}}});
+  const Names ops =
+      optimized_by("transposes", model.model(), {{{"x", at::randn({2, 3, 4})}}, {{"x", at::randn({1, 5, 2})}}});
   EXPECT_EQ(std::count(ops.begin(), ops.end(), "Transpose"), 3);
 }
 
@@ -210,7 +216,8 @@ TEST(OptimizerPasses, ChainsOfViewsAreOne) {
   model.output(model.node("Slice", {rows, model.ints({0}), model.ints({2}), model.ints({1})}), {OnnxDim(), OnnxDim()});
   const std::string pair = model.node("Concat", {x, x}, {number("axis", 0)});
   model.output(model.node("Concat", {pair, x}, {number("axis", 0)}), {OnnxDim(), "columns"});
-  EXPECT_THAT(optimized_by("views", model.model(), {{{"x", at::randn({2, 3})}}, {{"x", at::randn({1, 1})}}, {{"x", at::randn({5, 4})}}}),
+  EXPECT_THAT(optimized_by("views", model.model(),
+                           {{{"x", at::randn({2, 3})}}, {{"x", at::randn({1, 1})}}, {{"x", at::randn({5, 4})}}}),
               ElementsAre("Unsqueeze", "Neg", "Reshape", "Slice", "Concat"));
 }
 
@@ -263,8 +270,7 @@ OnnxModel rotating(int64_t opset, const OnnxDim& table_batch, bool halves_differ
   const std::string both = model.node("Concat", {angles, other}, {number("axis", -1)});
   model.describe(both, {table_batch, "sequence", 8});
   const auto table = [&](const char* function) {
-    const std::string value =
-        model.node("Mul", {model.node(function, {both}), model.constant(at::full({}, 0.5))});
+    const std::string value = model.node("Mul", {model.node(function, {both}), model.constant(at::full({}, 0.5))});
     const std::string wide = model.node("Unsqueeze", {value, model.ints({1})});
     model.describe(wide, {table_batch, 1, "sequence", 8});
     return wide;
@@ -273,8 +279,8 @@ OnnxModel rotating(int64_t opset, const OnnxDim& table_batch, bool halves_differ
     return model.node("Slice", {x, model.ints({begin}), model.ints({end}), model.ints({3}), model.ints({1})});
   };
   const std::string first = part(0, 4);
-  const std::string turned =
-      model.node("Concat", {model.node("Neg", {part(4, std::numeric_limits<int64_t>::max())}), first}, {number("axis", 3)});
+  const std::string turned = model.node(
+      "Concat", {model.node("Neg", {part(4, std::numeric_limits<int64_t>::max())}), first}, {number("axis", 3)});
   const std::string cos = table("Cos");
   const std::string straight = model.node("Mul", {x, cos});
   const std::string bent = model.node("Mul", {table("Sin"), turned});
@@ -285,7 +291,8 @@ OnnxModel rotating(int64_t opset, const OnnxDim& table_batch, bool halves_differ
 std::vector<Inputs> rotations(bool one_table) {
   std::vector<Inputs> result;
   for (const auto& [batch, length] : {std::pair<int64_t, int64_t>{1, 1}, {3, 5}, {2, 7}}) {
-    result.push_back({{"x", at::randn({batch, 2, length, 8})}, {"angles", at::randn({one_table ? 1 : batch, length, 4})}});
+    result.push_back(
+        {{"x", at::randn({batch, 2, length, 8})}, {"angles", at::randn({one_table ? 1 : batch, length, 4})}});
   }
   return result;
 }
@@ -316,8 +323,9 @@ TEST(OptimizerPasses, CapturedValuesStay) {
   const auto branch = [&](const char* op) {
     auto graph = std::make_shared<OnnxGraph>();
     graph->name = op;
-    graph->nodes = {{std::string(op) + "/once", "Identity", "", {inner}, {std::string(op) + "/once"}, {}},
-                    {std::string(op) + "/twice", op, "", {std::string(op) + "/once"}, {std::string(op) + "/twice"}, {}}};
+    graph->nodes = {
+        {std::string(op) + "/once", "Identity", "", {inner}, {std::string(op) + "/once"}, {}},
+        {std::string(op) + "/twice", op, "", {std::string(op) + "/once"}, {std::string(op) + "/twice"}, {}}};
     graph->outputs = {{std::string(op) + "/twice", OnnxType::kFloat, kMatrix}};
     return graph;
   };
@@ -334,9 +342,7 @@ TEST(OptimizerPasses, CapturedValuesStay) {
 // ── All of them ──
 
 TEST(Optimizer, PassesCanBeSwitchedOffByName) {
-  const Forward forward = [](const Tensors& t) {
-    return Tensors{at::cos(at::arange(4.0) * 2.0) + t[0]};
-  };
+  const Forward forward = [](const Tensors& t) { return Tensors{at::cos(at::arange(4.0) * 2.0) + t[0]}; };
   const Exported folded(forward, {at::randn({2, 4})});
   EXPECT_EQ(count_ops(folded.model(), "Cos"), 0u);
   EXPECT_GT(folded.count("constant_folding"), 0u);
