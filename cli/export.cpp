@@ -40,7 +40,7 @@ struct Options {
   bool is_static = false;
   bool evaluation = false;
   bool generation = false;
-  bool merged = false;
+  std::optional<bool> merged;
   bool json = false;
   bool explain = false;
   std::optional<std::string> batch;
@@ -218,8 +218,9 @@ void add_export_command(CLI::App& app) {
                       "generation config, for example cache_implementation=static max_cache_len=256");
   command->add_flag("--generation", options->generation,
                     "Export what hfx generate needs: prefill and decode with a cache, sharing their weights");
-  command->add_flag("--merged", options->merged,
-                    "With --generation: one component, decode, that also takes a whole prompt with an empty cache");
+  command->add_flag("--merged,!--separate", options->merged,
+                    "With --generation: one component, decode, that also takes a whole prompt with an empty cache; the "
+                    "default with ort_fusions, unless --separate");
   command->add_flag("--eval", options->evaluation,
                     "Switch a .pt2 that was traced in training mode to evaluation, instead of refusing it");
   command->add_flag("--explain", options->explain, "Show which patches and fixes took effect, how often and where");

@@ -1,4 +1,5 @@
 #include "cli/commands.h"
+#include "cli/models_page.h"
 #include "cli/table.h"
 
 #include "exporters/models/registry.h"
@@ -34,7 +35,16 @@ void add_models_command(CLI::App& app) {
   auto json = std::make_shared<bool>(false);
   CLI::App* command = app.add_subcommand("models", "List the supported architectures and tasks");
   command->add_flag("--json", *json, "Print as JSON");
-  command->callback([json] { *json ? print_json() : print_table(); });
+  auto status = std::make_shared<bool>(false);
+  command->add_flag("--status", *status, "Print what the tests of this version show of each family, as Markdown")
+      ->excludes("--json");
+  command->callback([json, status] {
+    if (*status) {
+      std::cout << kModelsPage;
+    } else {
+      *json ? print_json() : print_table();
+    }
+  });
 }
 
 }  // namespace hfx

@@ -174,11 +174,14 @@ std::map<std::string, Range> axes_of(const GenerationComponent& part, std::map<s
 ExportedModel export_generation(const HfExporter& exporter, const ExportRequest& request) {
   const std::shared_ptr<const models::PreTrainedModel> model = load(request);
   const GenerationConfig generation = load_generation_config(request.source, generation_settings(request));
+  const auto first_config = config_of(exporter, request, request.dynamic);
+  const bool by_default = request.dynamic && merges(exporter, first_config.get(), *model, {});
+  const bool merged = request.merged.value_or(by_default);
   std::vector<ComponentExport> components;
   std::vector<std::unique_ptr<ExportConfig>> configs;
   for (const GenerationComponent& part :
        decompose_for_generation(model, sample_of(*model, request, request.sample_inputs), generation,
-                                {.dynamic = request.dynamic, .merged = request.merged})) {
+                                {.dynamic = request.dynamic, .merged = merged})) {
     configs.push_back(config_of(exporter, request, request.dynamic));
     ComponentExport& component = components.emplace_back();
     component = {part.name, export_source(part, flags_of(request)), part.inputs, configs.back().get()};
@@ -197,7 +200,7 @@ void refuse_trace_settings(const ExportRequest& request) {
       {!request.axes.empty(), "ranges of sizes"},
       {!request.sample_inputs.empty(), "sample inputs"},
       {!request.flags.empty(), "forward arguments"},
-      {request.generation || request.merged, "an export for generation"},
+      {request.generation || request.merged.has_value(), "an export for generation"},
   };
   for (const auto& [is_given, what] : given) {
     if (is_given) {
@@ -271,7 +274,7 @@ void refuse_own_source(const fs::path& source, const fs::path& folder) {
 ExportedModel export_target(const ExportRequest& request) {
   const HfExporter& exporter = exporter_for(request.format);
   const TargetKind kind = source_kind(request.source);
-  ensure(request.generation || !request.merged, "only an export for generation has components to merge");
+  ensure(request.generation || !request.merged.has_value(), "only an export for generation has components to merge");
   if (kind == TargetKind::kCheckpoint) {
     return request.generation ? export_generation(exporter, request) : export_checkpoint(exporter, request);
   }

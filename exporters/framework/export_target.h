@@ -33,7 +33,7 @@ struct ExportRequest {
   NamedInputs sample_inputs;  ///< empty: made from the config and the task
   /// The components that generation needs instead of one forward; sample_inputs are then what generate takes.
   bool generation = false;
-  bool merged = false;                                ///< see DecomposeOptions
+  std::optional<bool> merged;                         ///< see GenerationExport
   std::vector<std::pair<std::string, PyTree>> flags;  ///< forward arguments that are no tensors
 };
 

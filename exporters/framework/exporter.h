@@ -153,6 +153,10 @@ class HfExporter {
   virtual ExportedComponent open_program(const std::filesystem::path& file) const;
   virtual ProgramDescription describe_program(const BackendProgram& program) const;
 
+  /// Whether generation with this config is one component for prompts and single tokens, unless the
+  /// request says.
+  virtual bool merges_generation(const ExportConfig&) const { return false; }
+
   /// The stages of an export, with what is registered in each: made from the registries.
   virtual std::vector<Stage> stages() const { return {}; }
 

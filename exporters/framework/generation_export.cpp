@@ -16,10 +16,13 @@ ExportConfig& config_of(const GenerationExport& request, const std::string& comp
   return request.component_configs.empty() ? *request.config : *request.component_configs.at(component);
 }
 
-bool is_dynamic(const GenerationExport& request) {
+const ExportConfig* decode_config(const GenerationExport& request) {
   const auto named = request.component_configs.find("decode");
-  const ExportConfig* config = named == request.component_configs.end() ? request.config : named->second;
-  const auto* dynamo = dynamic_cast<const DynamoConfig*>(config);
+  return named == request.component_configs.end() ? request.config : named->second;
+}
+
+bool is_dynamic(const GenerationExport& request) {
+  const auto* dynamo = dynamic_cast<const DynamoConfig*>(decode_config(request));
   return dynamo == nullptr || dynamo->dynamic;
 }
 
@@ -41,6 +44,12 @@ void check_configs(const GenerationExport& request, const std::vector<Generation
 }
 
 }  // namespace
+
+bool merges(const HfExporter& exporter, const ExportConfig* config, const models::PreTrainedModel& model,
+            std::optional<bool> wanted) {
+  const bool can = model.encoder() == nullptr;
+  return wanted.value_or(can && config != nullptr && exporter.merges_generation(*config));
+}
 
 ExportSource export_source(const GenerationComponent& component, models::ForwardArgs flags) {
   if (takes_argument(*component.model, "use_cache")) {
@@ -68,9 +77,11 @@ ExportSource export_source(const GenerationComponent& component, models::Forward
 }
 
 ExportedModel HfExporter::export_for_generation(const GenerationExport& request) const {
-  const std::vector<GenerationComponent> parts = decompose_for_generation(
-      request.model, request.sample_inputs, request.generation_config,
-      {.dynamic = is_dynamic(request), .multi_token_decode = request.multi_token_decode, .merged = request.merged});
+  const std::vector<GenerationComponent> parts =
+      decompose_for_generation(request.model, request.sample_inputs, request.generation_config,
+                               {.dynamic = is_dynamic(request),
+                                .multi_token_decode = request.multi_token_decode,
+                                .merged = merges(*this, decode_config(request), *request.model, request.merged)});
   check_configs(request, parts);
   std::vector<ComponentExport> components;
   for (const GenerationComponent& part : parts) {

@@ -7,6 +7,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,10 +24,15 @@ struct GenerationExport {
   /// Written into the folder, as generation by it will need it; its cache settings say which cache is exported.
   GenerationConfig generation_config = {};
   bool multi_token_decode = false;
-  bool merged = false;  ///< see DecomposeOptions
+  std::optional<bool> merged = {};  ///< see DecomposeOptions; nothing: what the exporter prefers for the config
   /// Forward arguments that are no tensors.
   models::ForwardArgs flags = {};
 };
+
+/// Whether prefill and decode become one component: as wanted, else as the exporter prefers for the config and the
+/// model allows.
+bool merges(const HfExporter& exporter, const ExportConfig* config, const models::PreTrainedModel& model,
+            std::optional<bool> wanted);
 
 /// A component as something to export. `flags` go to its forward.
 ExportSource export_source(const GenerationComponent& component, models::ForwardArgs flags = {});

@@ -80,6 +80,11 @@ PyTree sample_output(const Request& request, const std::shared_ptr<const PreTrai
   return sample_outputs(traced_forward(model, inputs, request.options.dynamic));
 }
 
+// Over the room of a static cache, as the reference's generate passes it.
+at::Tensor prepared_mask(int64_t batch, int64_t queries, int64_t room) {
+  return at::ones({batch, 1, queries, room}, at::kBool);
+}
+
 /// prefill and decode, given what a prefill takes besides the cache, and how decode differs.
 std::vector<GenerationComponent> with_cache(const Request& request, ForwardArgs prefill_args,
                                             const std::function<ForwardArgs()>& decode_args) {
@@ -104,6 +109,7 @@ class DecoderOnly {
  public:
   explicit DecoderOnly(const Request& request)
       : request_(request), ids_(request.given.tensor("input_ids")), mask_(request.given.tensor("attention_mask")) {
+    prepares_mask_ = mask_.defined() && request.static_length() && !has_windows(empty_cache(request.model));
     ensure(ids_.defined() && ids_.dim() == 2 && ids_.numel() > 0,
            "the sample inputs of a generation have 'input_ids' [batch, length]");
     if (const auto room = request.static_length()) {
@@ -123,8 +129,8 @@ class DecoderOnly {
     if (!args.has("position_ids")) {
       args.set("position_ids", positions_of(mask));
     }
-    if (mask_.defined() && request_.static_length()) {
-      args.set("attention_mask", prepared_mask(ids_.size(1)));
+    if (prepares_mask_) {
+      args.set("attention_mask", prepared_mask(ids_.size(0), ids_.size(1), *request_.static_length()));
     }
     return args;
   }
@@ -136,8 +142,8 @@ class DecoderOnly {
     args.set("input_ids", ids_.slice(1, 0, 1).repeat({1, queries}));
     const at::Tensor positions = at::arange(ids_.size(1), ids_.size(1) + queries, at::kLong);
     args.set("position_ids", positions.unsqueeze(0).repeat({batch, 1}));
-    if (request_.static_length()) {
-      args.set("attention_mask", prepared_mask(queries));
+    if (prepares_mask_) {
+      args.set("attention_mask", prepared_mask(batch, queries, *request_.static_length()));
     } else if (models::keeps_state(request_.model->config())) {
       // Of new tokens, which has something to say in a prompt only.
       const bool has_prompt = request_.options.merged && mask_.defined();
@@ -150,14 +156,12 @@ class DecoderOnly {
   }
 
  private:
-  // Over the room of a static cache, as the reference's generate passes it.
-  at::Tensor prepared_mask(int64_t queries) const {
-    return at::ones({ids_.size(0), 1, queries, *request_.static_length()}, at::kBool);
-  }
-
   const Request& request_;
   at::Tensor ids_;
   at::Tensor mask_;
+  // One mask for all layers, over the room of a static cache. Where some have a window, they make their own of the one
+  // for the tokens.
+  bool prepares_mask_ = false;
 };
 
 // ── Images and text ──
@@ -227,8 +231,17 @@ std::vector<GenerationComponent> encoder_decoder(const Request& request, const P
   if (request.given.has("attention_mask")) {
     args.set("attention_mask", *request.given.find("attention_mask"));
   }
+  const std::optional<int64_t> room = request.static_length();
+  ensure(!room || 1 + request.queries() <= *room, "the sample goes on with {} tokens, max_cache_len is {}",
+         request.queries(), room.value_or(0));
+  if (room) {
+    args.set("decoder_attention_mask", prepared_mask(batch, 1, *room));
+  }
   std::vector<GenerationComponent> components = with_cache(request, args, [&] {
     ForwardArgs next = args;
+    if (room) {
+      next.set("decoder_attention_mask", prepared_mask(batch, request.queries(), *room));
+    }
     next.set("decoder_input_ids", args.tensor("decoder_input_ids").repeat({1, request.queries()}));
     return next;
   });

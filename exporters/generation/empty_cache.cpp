@@ -18,6 +18,7 @@ using models::LayeredCache;
 using models::PreTrainedModel;
 
 constexpr int64_t kScoresRank = 3;
+constexpr std::string_view kWindowLayer = "transformers.cache_utils:DynamicSlidingWindowLayer";
 
 std::unique_ptr<models::CacheLayer> empty_layer(const JsonField& layer, std::optional<int64_t> max_cache_len) {
   const std::string& name = layer.at("p").as_string();
@@ -25,12 +26,10 @@ std::unique_ptr<models::CacheLayer> empty_layer(const JsonField& layer, std::opt
     ensure(!max_cache_len, "the model's cache is a state of one size: leave cache_implementation out");
     return std::make_unique<models::LinearAttentionLayer>();
   }
-  const bool slides = name == "transformers.cache_utils:DynamicSlidingWindowLayer";
   if (max_cache_len) {
-    ensure(!slides, "the model has layers with a sliding window, and static caches of those are not supported");
     return std::make_unique<models::StaticLayer>(*max_cache_len);
   }
-  if (slides) {
+  if (name == kWindowLayer) {
     return std::make_unique<models::DynamicSlidingWindowLayer>(layer.at("s").at("sliding_window").as_int());
   }
   ensure(name == "transformers.cache_utils:DynamicLayer", "generation with cache layers of class {} is not supported",
@@ -55,9 +54,8 @@ PyTree without_tokens(const TreeSpec& cache, std::optional<int64_t> max_cache_le
   if (cache.type != "transformers.cache_utils:EncoderDecoderCache") {
     return empty_layers(root, max_cache_len)->to_tree();
   }
-  ensure(!max_cache_len, "static caches of encoder-decoder models are not supported");
   const JsonField parts = root.at("s");
-  return models::EncoderDecoderCache(empty_layers(parts.at("self_attention_cache"), {}),
+  return models::EncoderDecoderCache(empty_layers(parts.at("self_attention_cache"), max_cache_len),
                                      empty_layers(parts.at("cross_attention_cache"), {}))
       .to_tree();
 }
@@ -78,6 +76,8 @@ const TreeSpec* child(const TreeSpec& output, std::string_view key) {
 }
 
 }  // namespace
+
+bool has_windows(const PyTree& cache) { return cache.context().find(kWindowLayer) != std::string::npos; }
 
 bool takes_argument(const PreTrainedModel& model, std::string_view name) {
   const std::vector<models::ArgumentSpec> specs = model.arguments();

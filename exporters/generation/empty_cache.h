@@ -13,11 +13,15 @@
 namespace exporters {
 
 /// A cache without tokens, of the classes that the model itself makes in a forward: what a prefill takes.
-/// @param max_cache_len room of a StaticCache; nothing: a cache that grows
-/// Throws Error where the model has no scores of a next token or no cache, and for static caches of encoder-decoder
-/// models and of layers with sliding windows, which are not supported.
+/// @param max_cache_len room of a StaticCache; nothing: a cache that grows. Layers with a sliding window have that room
+///        too, and the mask applies the window; the encoder's keys of an encoder-decoder model are computed once, as
+///        many as they are
+/// Throws Error where the model has no scores of a next token or no cache, and for a static cache of states.
 PyTree empty_cache(const std::shared_ptr<const models::PreTrainedModel>& model,
                    std::optional<int64_t> max_cache_len = {});
+
+/// Whether a cache that grows has layers with a sliding window.
+bool has_windows(const PyTree& cache);
 
 /// A forward of the model, with a cache where it has one, traced on these inputs.
 ExportedProgram traced_forward(const std::shared_ptr<const models::PreTrainedModel>& model, const NamedInputs& inputs,

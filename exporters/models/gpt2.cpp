@@ -1,12 +1,12 @@
 // Language Models are Unsupervised Multitask Learners (Radford et al., 2019).
 #include "exporters/models/decoder_families.h"
 #include "exporters/models/layers/activations.h"
+#include "exporters/models/layers/cached_attention.h"
 #include "exporters/models/operators.h"
 #include "exporters/support/error.h"
 
 #include <array>
 #include <cmath>
-#include <tuple>
 
 namespace exporters::models {
 namespace {
@@ -93,12 +93,9 @@ class Gpt2Attention : public Module {
       return split_heads(all.slice(-1, i * width, (i + 1) * width), heads_, head_dim_);
     };
     const at::Tensor query = part(0);
-    at::Tensor key = part(1);
-    at::Tensor value = part(2);
-    if (cache != nullptr) {
-      std::tie(key, value) = cache->update(key, value);
-    }
-    AttentionResult result = attention(kind, query, key, value, mask.mask, scale_, mask.is_causal);
+    const at::Tensor key = part(1);
+    const at::Tensor value = part(2);
+    AttentionResult result = cached_attention(kind, query, key, value, mask, cache, {.scale = scale_});
     return {c_proj_(result.output), std::move(result.probabilities)};
   }
 

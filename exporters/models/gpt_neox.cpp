@@ -1,12 +1,12 @@
 // GPT-NeoX-20B (Black et al., 2022), also Pythia: attention and MLP beside each other, heads rotated in part.
 #include "exporters/models/decoder_families.h"
+#include "exporters/models/layers/cached_attention.h"
 #include "exporters/models/layers/mlp.h"
 #include "exporters/models/operators.h"
 #include "exporters/models/rotary_decoder.h"
 #include "exporters/support/error.h"
 
 #include <cmath>
-#include <tuple>
 
 namespace exporters::models {
 namespace {
@@ -81,14 +81,9 @@ class NeoXAttention : public Module {
     const auto scope = enter();
     const at::Tensor all = split_heads(query_key_value_(hidden), heads_, 3 * head_dim_);
     const at::Tensor query = apply_rotary(all.slice(-1, 0, head_dim_), rotary);
-    at::Tensor key = apply_rotary(all.slice(-1, head_dim_, 2 * head_dim_), rotary);
-    at::Tensor value = all.slice(-1, 2 * head_dim_, 3 * head_dim_);
-    if (cache != nullptr) {
-      std::tie(key, value) = cache->update(key, value);
-    }
-    AttentionOptions options = options_;
-    options.is_causal = mask.is_causal;
-    AttentionResult result = attention(kind, query, key, value, mask.mask, options);
+    const at::Tensor key = apply_rotary(all.slice(-1, head_dim_, 2 * head_dim_), rotary);
+    const at::Tensor value = all.slice(-1, 2 * head_dim_, 3 * head_dim_);
+    AttentionResult result = cached_attention(kind, query, key, value, mask, cache, options_);
     return {dense_(result.output), std::move(result.probabilities)};
   }
 

@@ -1,6 +1,7 @@
 #include "exporters/models/llama_like.h"
 
 #include "exporters/models/layer_types.h"
+#include "exporters/models/layers/cached_attention.h"
 #include "exporters/models/operators.h"
 #include "exporters/support/error.h"
 
@@ -164,18 +165,14 @@ AttentionResult LlamaLikeAttention::operator()(const at::Tensor& hidden, const R
   const Projected projected = project(hidden);
   at::Tensor query = heads_of(projected.query, heads_, q_norm_);
   at::Tensor key = heads_of(projected.key, key_value_heads_, k_norm_);
-  at::Tensor value = split_heads(projected.value, key_value_heads_, head_dim_);
+  const at::Tensor value = split_heads(projected.value, key_value_heads_, head_dim_);
   if (rotary != nullptr) {
     query = apply_rotary(query, *rotary);
     key = apply_rotary(key, *rotary);
   }
-  if (cache != nullptr) {
-    std::tie(key, value) = cache->update(key, value);
-  }
   AttentionOptions options = options_;
-  options.is_causal = mask.is_causal;
   options.sinks = sinks_;
-  AttentionResult result = attention(kind, query, key, value, mask.mask, options);
+  AttentionResult result = cached_attention(kind, query, key, value, mask, cache, options);
   return {(*o_proj_)(result.output), std::move(result.probabilities)};
 }
 

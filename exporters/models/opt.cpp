@@ -1,6 +1,7 @@
 // OPT: Open Pre-trained Transformer Language Models (Zhang et al., 2022).
 #include "exporters/models/decoder_families.h"
 #include "exporters/models/layers/activations.h"
+#include "exporters/models/layers/cached_attention.h"
 #include "exporters/models/operators.h"
 #include "exporters/support/error.h"
 
@@ -8,7 +9,6 @@
 
 #include <array>
 #include <cmath>
-#include <tuple>
 
 namespace exporters::models {
 namespace {
@@ -90,15 +90,9 @@ class OptAttention : public Module {
     // Scaled here, as the reference does: in half precision the order shows.
     const at::Tensor scaled = q_proj_(hidden) * (1.0 / std::sqrt(static_cast<double>(head_dim_)));
     const at::Tensor query = split_heads(scaled, heads_, head_dim_);
-    at::Tensor key = split_heads(k_proj_(hidden), heads_, head_dim_);
-    at::Tensor value = split_heads(v_proj_(hidden), heads_, head_dim_);
-    if (cache != nullptr) {
-      std::tie(key, value) = cache->update(key, value);
-    }
-    AttentionOptions options;
-    options.softmax_in_float32 = true;
-    options.is_causal = mask.is_causal;
-    AttentionResult result = attention(kind, query, key, value, mask.mask, options);
+    const at::Tensor key = split_heads(k_proj_(hidden), heads_, head_dim_);
+    const at::Tensor value = split_heads(v_proj_(hidden), heads_, head_dim_);
+    AttentionResult result = cached_attention(kind, query, key, value, mask, cache, {.softmax_in_float32 = true});
     return {out_proj_(result.output), std::move(result.probabilities)};
   }
 

@@ -1,13 +1,12 @@
 // Phi-1, Phi-1.5 and Phi-2 (Microsoft, 2023): attention and MLP beside each other, heads rotated in part.
 #include "exporters/models/decoder_families.h"
+#include "exporters/models/layers/cached_attention.h"
 #include "exporters/models/layers/mlp.h"
 #include "exporters/models/llama_like.h"
 #include "exporters/models/operators.h"
 #include "exporters/models/rotary_decoder.h"
 
 #include <fmt/format.h>
-
-#include <tuple>
 
 namespace exporters::models {
 namespace {
@@ -55,14 +54,9 @@ class PhiAttention : public Module {
       return apply_rotary(norm ? (*norm)(heads) : heads, rotary);
     };
     const at::Tensor query = rotated(split_heads(q_proj_(hidden), heads_, head_dim_), q_layernorm_);
-    at::Tensor key = rotated(split_heads(k_proj_(hidden), key_value_heads_, head_dim_), k_layernorm_);
-    at::Tensor value = split_heads(v_proj_(hidden), key_value_heads_, head_dim_);
-    if (cache != nullptr) {
-      std::tie(key, value) = cache->update(key, value);
-    }
-    AttentionOptions options = options_;
-    options.is_causal = mask.is_causal;
-    AttentionResult result = attention(kind, query, key, value, mask.mask, options);
+    const at::Tensor key = rotated(split_heads(k_proj_(hidden), key_value_heads_, head_dim_), k_layernorm_);
+    const at::Tensor value = split_heads(v_proj_(hidden), key_value_heads_, head_dim_);
+    AttentionResult result = cached_attention(kind, query, key, value, mask, cache, options_);
     return {dense_(result.output), std::move(result.probabilities)};
   }
 

@@ -144,7 +144,7 @@ class Converter {
         options_(options),
         names_(program),
         axes_(program, options, names_),
-        context_(program, options.opset) {}
+        context_(program, options.opset, options.ort_fusions) {}
 
   OnnxModel run() {
     refuse_state_updates();
@@ -153,6 +153,9 @@ class Converter {
     translate_nodes(context_, *program_.graph);
     add_outputs();
     warn_of_missing_kernels();
+    if (options_.describe_values) {
+      describe_values();
+    }
     rename_outputs();
     remove_dead_nodes(context_.graph());
     return finish();
@@ -168,6 +171,7 @@ class Converter {
   IndexLimits index_limits() const;
   void add_output(const Value* value, const std::string& name);
   void warn_of_missing_kernels() const;
+  void describe_values();
   void rename_outputs();
   OnnxModel finish();
   OnnxValueInfo info(const std::string& name, const Value* value) const;
@@ -281,6 +285,22 @@ void Converter::warn_of_missing_kernels() const {
   }
 }
 
+void Converter::describe_values() {
+  std::unordered_set<std::string> described;
+  const auto describe = [&](const Value* value) {
+    const OnnxValue* bound = value->is_tensor() ? context_.find_bound(value) : nullptr;
+    if (bound != nullptr && context_.producer(*bound) != nullptr && described.insert(bound->name).second) {
+      context_.graph().value_info.push_back(info(bound->name, value));
+    }
+  };
+  for (const Node& node : *program_.graph) {
+    for (const Value* output : node.outputs()) {
+      describe(output);
+      std::for_each(output->elements().begin(), output->elements().end(), describe);
+    }
+  }
+}
+
 // Names are unique over all graphs, so that one that a graph inside a node takes from outside is renamed alike.
 void Converter::rename_outputs() {
   for_each_graph(context_.graph(), [&](OnnxGraph& graph) {
@@ -310,6 +330,7 @@ OnnxModel Converter::finish() {
     model.metadata.emplace_back(kIndexLimitsKey, to_metadata(limits));
   }
   model.graph = std::move(context_.graph());
+  model.import_contrib_domain();
   return model;
 }
 
@@ -331,7 +352,7 @@ SizeConditions Converter::size_conditions() const {
   for (const auto& [requirement, place] : context_.requirements()) {
     conditions.push_back(axes_.condition(requirement));
     if (mentions_named_dim(requirement)) {
-      log_warning("the ONNX model takes sizes with {} only: ONNX Runtime does not run {} on empty tensors",
+      log_warning("the ONNX model takes sizes with {} only: ONNX Runtime does not run {} at others",
                   conditions.back().str(), place);
     }
   }

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 
 namespace exporters::onnx {
@@ -20,6 +21,11 @@ struct OnnxOptions {
   std::map<std::string, std::map<int64_t, std::string>> axis_names;
   /// By input path, in place of what the program itself tells (embedding_limits).
   IndexLimits index_limits;
+  /// The execution provider whose own operators of ONNX Runtime may be used ("cpu"); nothing: standard ones alone.
+  std::optional<std::string> ort_fusions;
+  /// Writes value_info for inner values: what the optimizer's passes know of them. It costs latency in ONNX Runtime,
+  /// which fuses by it, so that a model is saved without.
+  bool describe_values = false;
   /// Goes into the model's producer version.
   std::string producer_version = "0.1.0";
 };

@@ -9,10 +9,11 @@
 #include "exporters/onnx/emit/reader.h"
 #include "exporters/onnx/emit/save.h"
 #include "exporters/onnx/ir_fixes.h"
+#include "exporters/onnx/optimize/ort_fusions.h"
+#include "exporters/onnx/optimize/passes.h"
 #include "exporters/onnx/quantize/quantize.h"
 #include "exporters/onnx/stages.h"
 #include "exporters/onnx/translations/table.h"
-#include "exporters/passes/cse.h"
 #include "exporters/passes/dead_code.h"
 #include "exporters/passes/decompose.h"
 #include "exporters/passes/fixes.h"
@@ -57,8 +58,7 @@ void functional_form(ExportedProgram& program, const OnnxConfig& config) {
   functionalize(program);
   eliminate_dead_code(*program.graph);
   if (config.optimize) {
-    merge_common_subexpressions(*program.graph);
-    eliminate_dead_code(*program.graph);
+    optimize_program(program, config.disabled_passes);
   }
 }
 
@@ -144,7 +144,8 @@ WeightsMode weights_mode(const std::string& name) {
 std::vector<ConfigField> OnnxConfig::fields() {
   std::vector<ConfigField> result = DynamoConfig::fields();
   result.push_back(optional_int_field("opset_version", "version of the standard operators", opset_version, 18, 24));
-  result.push_back(bool_field("optimize", "merge equal computations", optimize));
+  result.push_back(bool_field("optimize", "run the optimizer's passes, which hfx stages onnx lists", optimize));
+  result.push_back(pass_names_field("disabled_passes", "passes of the optimizer to leave out", disabled_passes));
   result.push_back(choice_field("ort_fusions", "operators of ONNX Runtime for one execution provider", ort_fusions,
                                 {"cpu", "cuda", "webgpu", "dml"}));
   result.push_back(
@@ -176,10 +177,9 @@ void OnnxConfig::validate() const {
   ensure((block & (block - 1)) == 0, "quantization_block_size is {}; allowed are 16, 32, 64, 128 and 256", block);
   ensure(!ort_fusions || optimize, "ort_fusions = \"{}\" contradicts optimize = false: the fusions are optimizations",
          ort_fusions.value_or(""));
-  if (ort_fusions) {
-    throw Error("ort_fusions = \"" + *ort_fusions + "\" is not supported", {},
-                "Leave it out: the default graph is made of standard operators.");
-  }
+  ensure(!ort_fusions || opset_version.value_or(kDefaultOpset) >= 23,
+         "ort_fusions = \"{}\" needs opset 23 or newer: it goes on from the Attention operator",
+         ort_fusions.value_or(""));
 }
 
 QuantizationOptions OnnxConfig::quantization_options() const {
@@ -217,7 +217,16 @@ ExportedComponent OnnxExporter::export_traced(TracedModel traced, ExportConfig& 
   options.axis_names = axis_names(traced.axis_labels);
   options.index_limits = traced.index_limits;
   options.producer_version = std::string(version());
+  options.describe_values = onnx_config->optimize;
+  options.ort_fusions = onnx_config->ort_fusions;
   OnnxModel converted = to_onnx(program, options);
+  if (onnx_config->optimize) {
+    optimize_model(converted, onnx_config->disabled_passes);
+    if (onnx_config->ort_fusions) {
+      fuse_for_onnxruntime(converted);
+    }
+    for_each_graph(converted.graph, [](OnnxGraph& graph) { graph.value_info.clear(); });
+  }
   apply_ir_fixes(converted);
   std::optional<QuantizationSummary> quantization;
   if (onnx_config->quantization) {
@@ -406,6 +415,12 @@ PyTree OnnxComponentRunner::result(const OnnxRunner::Outputs& outputs) const {
 
 std::vector<Stage> OnnxExporter::stages() const {
   return {torch_patches_stage(), onnx_patches_stage(), node_fixes_stage(), translations_stage(), ir_fixes_stage()};
+}
+
+// GroupQueryAttention serves both, and a runtime that opens one graph keeps the weights once.
+bool OnnxExporter::merges_generation(const ExportConfig& config) const {
+  const auto* onnx = dynamic_cast<const OnnxConfig*>(&config);
+  return onnx != nullptr && onnx->ort_fusions.has_value();
 }
 
 void register_onnx_backend() {

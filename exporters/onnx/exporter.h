@@ -23,6 +23,7 @@ class OnnxConfig : public DynamoConfig {
  public:
   std::optional<int64_t> opset_version;  ///< null: 23
   bool optimize = true;
+  std::vector<std::string> disabled_passes;  ///< of the optimizer's, by name
   std::optional<std::string> ort_fusions;
   std::string weights = "copy";  ///< "copy", "link", "reference" or "inline": see WeightsMode
   /// "int8" or "int4": weights of products are rounded, see quantize_weights.
@@ -81,6 +82,7 @@ class OnnxExporter : public DynamoExporter {
   ExportedComponent open_program(const std::filesystem::path& file) const override;
   ProgramDescription describe_program(const BackendProgram& program) const override;
   std::vector<Stage> stages() const override;
+  bool merges_generation(const ExportConfig& config) const override;
 
  protected:
   ExportedComponent export_traced(TracedModel traced, ExportConfig& config) const override;

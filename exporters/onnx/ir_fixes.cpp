@@ -1,6 +1,5 @@
 #include "exporters/onnx/ir_fixes.h"
 
-#include "exporters/patching/effects.h"
 #include "exporters/support/error.h"
 
 #include <algorithm>
@@ -19,15 +18,14 @@ Registry& registry() {
   return instance;
 }
 
-// Nodes are named "encoder/layer/0/Gather_1": module path, then the node's own name.
-EffectPlace place_of(const std::string& node) {
+}  // namespace
+
+EffectPlace place_of_node(const std::string& node) {
   const size_t slash = node.rfind('/');
   std::string path = slash == std::string::npos ? std::string() : node.substr(0, slash);
   std::replace(path.begin(), path.end(), '/', '.');
   return {node, std::move(path)};
 }
-
-}  // namespace
 
 void register_onnx_ir_fix(OnnxIrFix fix, FixNotes notes) {
   ensure(!notes.name.empty(), "an ONNX IR fix has no name");
@@ -46,7 +44,7 @@ void apply_ir_fixes(OnnxModel& model) {
     for_each_graph(model.graph, [&](OnnxGraph& graph) {
       try {
         for (const std::string& node : entry.fix(graph)) {
-          record_effect("IR fix", "onnx", entry.notes.name, place_of(node));
+          record_effect("IR fix", "onnx", entry.notes.name, place_of_node(node));
         }
       } catch (const Error& error) {
         throw error.with_context("the ONNX IR fix '" + entry.notes.name + "'");

@@ -2,6 +2,7 @@
 
 #include "exporters/onnx/emit/model.h"
 #include "exporters/passes/fixes.h"
+#include "exporters/patching/effects.h"
 
 #include <functional>
 #include <string>
@@ -22,6 +23,9 @@ struct OnnxIrFixEntry {
 void register_onnx_ir_fix(OnnxIrFix fix, FixNotes notes);
 /// In the order they are applied.
 std::vector<OnnxIrFixEntry> ir_fixes();
+
+/// Nodes are named "encoder/layer/0/Gather_1": module path, then the node's own name.
+EffectPlace place_of_node(const std::string& node);
 
 /// Applies all of them to the model's graph and to the graphs in its nodes' attributes.
 void apply_ir_fixes(OnnxModel& model);

@@ -1,9 +1,11 @@
 // ── Stage 5: IR fixes ──
 //
-// A list of rewrites that run over the finished ONNX graph and the graphs inside its nodes: `ir_fixes`. To extend:
+// A list of rewrites that run over the translated ONNX graph, after the optimizer's passes (optimize/), and the graphs
+// inside its nodes: `ir_fixes`. To extend:
 // register_onnx_ir_fix(fix, {.name, .reason, .link}).
 
 #include "exporters/onnx/ir_fixes.h"
+#include "exporters/onnx/optimize/passes.h"
 #include "exporters/onnx/stages.h"
 
 #include <algorithm>
@@ -183,9 +185,14 @@ Stage ir_fixes_stage() {
   Stage stage = {
       5,
       "IR fixes",
-      "Rewrites of the finished ONNX model, run in this order over its graph and the graphs inside its nodes.",
+      "Rewrites of the translated model, over its graph and the graphs inside its nodes. First, with `optimize`, the "
+      "optimizer's passes, over and over until nothing changes; each can be left out by its name "
+      "(`disabled_passes`). Then the fixes, in this order.",
       "`register_onnx_ir_fix(fix, {name, reason, link})`; see docs/adding_a_fix.md.",
       {}};
+  for (const OptimizerPass& pass : optimizer_passes()) {
+    stage.entries.push_back({"optimizer pass", std::string(pass.name), {}, std::string(pass.reason), {}});
+  }
   for (const OnnxIrFixEntry& entry : ir_fixes()) {
     stage.entries.push_back({"IR fix", entry.notes.name, {}, entry.notes.reason, entry.notes.link});
   }

@@ -8,6 +8,7 @@
 #include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include <regex>
 #include <sstream>
@@ -72,6 +73,16 @@ TEST(Docs, ThePageOfStagesIsWhatHfxPrints) {
     ASSERT_EQ(printed.code, 0) << printed.err;
     EXPECT_EQ(testing::read_text("docs/stages_" + format + ".md"), printed.out)
         << "Run: hfx stages " << format << " --markdown > docs/stages_" << format << ".md";
+  }
+}
+
+// Which cells are filled is held against the results of the tests, once they have run (models_page).
+TEST(Docs, ThePageOfModelsIsWhatHfxPrintsAndListsEveryFamily) {
+  const std::string page = testing::read_text("docs/models.md");
+  EXPECT_EQ(testing::hfx({"models", "--status"}).out, page);
+  for (const auto& entry : nlohmann::json::parse(testing::hfx({"models", "--json"}).out)) {
+    const std::string row = "\n| " + entry.at("model_type").get<std::string>() + " |";
+    EXPECT_NE(page.find(row), std::string::npos) << row << ": scripts/model_status";
   }
 }
 

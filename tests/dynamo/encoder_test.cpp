@@ -36,6 +36,22 @@ TEST_P(DynamoEncoder, RunsAtOtherSizes) {
   EXPECT_GE(count, 2u);
 }
 
+// BERT's checkpoints stand with those of make_models.py.
+class DynamoEncoderOfBert : public DynamoEncoderImages {};
+
+TEST_F(DynamoEncoderOfBert, RunsAtOtherSizes) {
+  size_t count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(testing::reference_folder("models") / "cases")) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with("Bert") && name.ends_with("_0")) {
+      testing::expect_exported<DynamoExporter, DynamoConfig>(models::load(entry.path()), {.batch = 1, .sequence = 1},
+                                                             kTolerance);
+      ++count;
+    }
+  }
+  EXPECT_GE(count, 16u);
+}
+
 // Given a model that interpolates its positions, when it is exported at one size of images, then it runs at others.
 TEST_F(DynamoEncoderImages, RunAtOtherSizesOfImages) {
   for (const char* name : {"Dinov2Model_plain_0", "Dinov2Backbone_plain_0", "Dinov2ForImageClassification_swiglu_0"}) {

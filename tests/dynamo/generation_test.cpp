@@ -4,6 +4,7 @@
 #include "tests/reference/generation_export.h"
 #include "tests/support/error_of.h"
 #include "tests/support/exported_images.h"
+#include "tests/support/exported_states.h"
 
 #include <gmock/gmock.h>
 
@@ -93,6 +94,14 @@ TEST_F(DynamoGeneration, ImagesAndTextGiveTheReferencesTokens) {
   }
 }
 
+// ── States ──
+
+TEST_F(DynamoGeneration, RecurrentModelsRunAtOtherSizes) {
+  DynamoConfig config;
+  config.dynamic = true;
+  testing::expect_exported_states<DynamoExporter>(config);
+}
+
 class DynamoGenerationOf : public DynamoGeneration {};
 
 TEST_P(DynamoGenerationOf, AStaticCacheGivesTheSameTokens) {
@@ -117,8 +126,30 @@ TEST_P(DynamoGenerationOf, OneComponentDoesBoth) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Some, DynamoGenerationOf, ::testing::Values("llama", "gpt2"),
+INSTANTIATE_TEST_SUITE_P(Some, DynamoGenerationOf, ::testing::Values("llama", "gpt2", "mistral", "gemma3_text"),
                          [](const auto& info) { return std::string(info.param); });
+
+class DynamoGenerationStaticCacheWithEncoder : public DynamoGeneration {};
+
+// The decoder's keys have a room of their own; the encoder's are as many as they are.
+TEST_P(DynamoGenerationStaticCacheWithEncoder, AStaticCacheGivesTheSameTokens) {
+  for (const fs::path& checkpoint : testing::conditional_generators(GetParam())) {
+    DynamoConfig config;
+    const TemporaryFolder folder;
+    const ExportedModel exported =
+        testing::exported_for_generation(DynamoExporter(), config, checkpoint, folder,
+                                         {.settings = {{"cache_implementation", "static"}, {"max_cache_len", "20"}}});
+    testing::expect_reference_tokens(exported, checkpoint, {"greedy"});
+    EXPECT_THAT(testing::error_of([&] {
+                  const auto recorded = testing::generation_case(checkpoint, "greedy");
+                  exported.generate(recorded.inputs, {{"max_new_tokens", "21"}});
+                }),
+                HasSubstr("has room for 20"));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Some, DynamoGenerationStaticCacheWithEncoder, ::testing::Values("t5", "bart", "whisper"),
+                         testing::test_name);
 
 TEST_F(DynamoGeneration, ConfigsMayBeGivenByComponentAndMissingOnesAreNamed) {
   DynamoConfig dynamic;

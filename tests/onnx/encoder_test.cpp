@@ -42,6 +42,22 @@ TEST_P(ExportedEncoder, RunsAtOtherSizesAfterALargerSample) {
                                                      {.batch = 2, .sequence = 8}, kTolerance);
 }
 
+// BERT's checkpoints stand with those of make_models.py.
+class ExportedEncoderOfBert : public ExportedEncoderImages {};
+
+TEST_F(ExportedEncoderOfBert, RunsAtOtherSizes) {
+  size_t count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(testing::reference_folder("models") / "cases")) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with("Bert") && name.ends_with("_0")) {
+      testing::expect_exported<OnnxExporter, OnnxConfig>(models::load(entry.path()), {.batch = 1, .sequence = 1},
+                                                         kTolerance);
+      ++count;
+    }
+  }
+  EXPECT_GE(count, 16u);
+}
+
 // Given a model that interpolates its positions, when it is exported at one size of images, then it runs at others.
 TEST_F(ExportedEncoderImages, RunAtOtherSizesOfImages) {
   for (const char* name : {"Dinov2Model_plain_0", "Dinov2Backbone_plain_0", "Dinov2ForImageClassification_swiglu_0"}) {

@@ -22,12 +22,14 @@ ExportSource source(const Forward& forward) {
 
 }  // namespace
 
-Exported::Exported(Forward forward, const Tensors& samples, std::optional<int64_t> opset)
+Exported::Exported(Forward forward, const Tensors& samples, const ExportSettings& settings)
     : forward_(std::move(forward)) {
   [[maybe_unused]] static const bool registered = (register_onnx_backend(), true);
   OnnxConfig config;
   config.dynamic = true;
-  config.opset_version = opset;
+  config.opset_version = settings.opset;
+  config.disabled_passes = settings.disabled_passes;
+  config.ort_fusions = settings.ort_fusions;
   const ExportedModel exported = OnnxExporter().export_model(source(forward_), named(samples), config);
   effects_ = exported.component().effects;
   model_ = *dynamic_cast<const OnnxProgram&>(*exported.component().program).model();

@@ -10,11 +10,20 @@
 
 namespace exporters::onnx::testing {
 
+/// Fields of the export's config.
+struct ExportSettings {
+  std::optional<int64_t> opset = std::nullopt;
+  std::vector<std::string> disabled_passes = {};
+  std::optional<std::string> ort_fusions = std::nullopt;
+};
+
 /// A forward exported by OnnxExporter, all stages included: saved, read back and run in ONNX Runtime.
 class Exported {
  public:
   /// Inputs are "x0", "x1", …; every axis is dynamic.
-  Exported(Forward forward, const Tensors& samples, std::optional<int64_t> opset = std::nullopt);
+  Exported(Forward forward, const Tensors& samples, const ExportSettings& settings);
+  Exported(Forward forward, const Tensors& samples, std::optional<int64_t> opset = std::nullopt)
+      : Exported(std::move(forward), samples, ExportSettings{.opset = opset}) {}
 
   /// What ONNX Runtime gives; any sizes.
   Tensors run(const Tensors& inputs) const;

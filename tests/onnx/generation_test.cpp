@@ -4,6 +4,7 @@
 #include "tests/reference/generation_export.h"
 #include "tests/support/error_of.h"
 #include "tests/support/exported_images.h"
+#include "tests/support/exported_states.h"
 
 #include <ATen/ops/max.h>
 #include <ATen/ops/ones.h>
@@ -95,7 +96,8 @@ TEST_F(OnnxGeneration, ImagesAndTextGiveTheReferencesTokens) {
   for (const fs::path& checkpoint : exporters::testing::image_text_generators()) {
     OnnxConfig config;
     const TemporaryFolder folder;
-    const ExportedModel exported = exporters::testing::exported_for_generation(OnnxExporter(), config, checkpoint, folder);
+    const ExportedModel exported =
+        exporters::testing::exported_for_generation(OnnxExporter(), config, checkpoint, folder);
     std::vector<std::string> names;
     for (const auto& [name, component] : exported.components()) {
       names.push_back(name);
@@ -112,6 +114,14 @@ TEST_F(OnnxGeneration, ImagesAndTextGiveTheReferencesTokens) {
   }
 }
 
+// ── States ──
+
+TEST_F(OnnxGeneration, RecurrentModelsRunAtOtherSizes) {
+  OnnxConfig config;
+  config.dynamic = true;
+  exporters::testing::expect_exported_states<OnnxExporter>(config);
+}
+
 class OnnxGenerationOf : public OnnxGeneration {};
 
 TEST_P(OnnxGenerationOf, AStaticCacheGivesTheSameTokens) {
@@ -126,8 +136,30 @@ TEST_P(OnnxGenerationOf, AStaticCacheGivesTheSameTokens) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Some, OnnxGenerationOf, ::testing::Values("llama", "gpt2"),
+INSTANTIATE_TEST_SUITE_P(Some, OnnxGenerationOf, ::testing::Values("llama", "gpt2", "mistral", "gemma3_text"),
                          [](const auto& info) { return std::string(info.param); });
+
+class OnnxGenerationStaticCacheWithEncoder : public OnnxGeneration {};
+
+// The decoder's keys have a room of their own; the encoder's are as many as they are.
+TEST_P(OnnxGenerationStaticCacheWithEncoder, AStaticCacheGivesTheSameTokens) {
+  for (const fs::path& checkpoint : exporters::testing::conditional_generators(GetParam())) {
+    OnnxConfig config;
+    const TemporaryFolder folder;
+    const ExportedModel exported = exporters::testing::exported_for_generation(
+        OnnxExporter(), config, checkpoint, folder,
+        {.settings = {{"cache_implementation", "static"}, {"max_cache_len", "20"}}});
+    exporters::testing::expect_reference_tokens(exported, checkpoint, {"greedy"});
+    EXPECT_THAT(exporters::testing::error_of([&] {
+                  const auto recorded = exporters::testing::generation_case(checkpoint, "greedy");
+                  exported.generate(recorded.inputs, {{"max_new_tokens", "21"}});
+                }),
+                HasSubstr("has room for 20"));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Some, OnnxGenerationStaticCacheWithEncoder, ::testing::Values("t5", "bart", "whisper"),
+                         exporters::testing::test_name);
 
 // Given one head for all queries, and as many as there are, when the components are exported, then caches have the
 // reference's names on both sides, one rank and one order of axes, and only head counts and dimensions are numbers.

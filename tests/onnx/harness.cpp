@@ -1,7 +1,10 @@
 #include "tests/onnx/harness.h"
 
 #include "exporters/onnx/emit/save.h"
+#include "exporters/onnx/optimize/passes.h"
 #include "exporters/onnx/runner.h"
+#include "exporters/passes/clone.h"
+#include "exporters/passes/op_facts.h"
 #include "exporters/trace/trace.h"
 #include "tests/onnx/support.h"
 
@@ -70,14 +73,14 @@ ExportedProgram traced(const Forward& forward, const Tensors& samples, const Dyn
   return trace(request);
 }
 
-void expect_same(const ExportedProgram& program, const Forward& forward, const std::vector<Tensors>& inputs,
-                 OnnxOptions options, Tolerance tolerance) {
-  const std::filesystem::path path = next_model_path();
-  save_model(to_onnx(program, options), path);
+namespace {
+
+void expect_same(const std::filesystem::path& path, const std::string& text, const Forward& forward,
+                 const std::vector<Tensors>& inputs, const Tolerance& tolerance) {
   const OnnxRunner runner(path);
   for (const Tensors& tensors : inputs) {
     OnnxRunner::Inputs bound;
-    std::string what = program.str() + path.filename().string();
+    std::string what = text + path.filename().string();
     for (size_t i = 0; i < tensors.size(); ++i) {
       bound[input_name(i)] = tensors[i];
       what += " " + ::testing::PrintToString(tensors[i].sizes().vec());
@@ -92,6 +95,45 @@ void expect_same(const ExportedProgram& program, const Forward& forward, const s
       compare(outputs[i].second, expected[i], tolerance, what);
     }
   }
+}
+
+// The model after the optimizer's passes, but for one of them.
+OnnxModel optimized(const ExportedProgram& program, OnnxOptions options, const std::vector<std::string>& disabled) {
+  ExportedProgram rewritten = clone(program);
+  if (is_functional(*rewritten.graph)) {
+    optimize_program(rewritten, disabled);
+  }
+  options.describe_values = true;
+  OnnxModel model = to_onnx(rewritten, options);
+  optimize_model(model, disabled);
+  model.graph.value_info.clear();
+  return model;
+}
+
+// Another one each time, so that over all tests each is left out many times.
+std::string next_pass() {
+  static size_t next = 0;
+  return std::string(optimizer_passes()[next++ % optimizer_passes().size()].name);
+}
+
+}  // namespace
+
+void expect_same(const ExportedProgram& program, const Forward& forward, const std::vector<Tensors>& inputs,
+                 OnnxOptions options, Tolerance tolerance) {
+  const std::filesystem::path path = next_model_path();
+  const std::string text = program.str();
+  save_model(to_onnx(program, options), path);
+  expect_same(path, text, forward, inputs, tolerance);
+
+  const std::filesystem::path with_passes = next_model_path();
+  save_model(optimized(program, options, {}), with_passes);
+  expect_same(with_passes, text + "optimized ", forward, inputs, tolerance);
+
+  const std::string pass = next_pass();
+  const std::filesystem::path without_one =
+      empty_folder(std::filesystem::path(::testing::TempDir()) / "onnx_without_one") / "model.onnx";
+  save_model(optimized(program, options, {pass}), without_one);
+  expect_same(without_one, text + "optimized without " + pass + " ", forward, inputs, tolerance);
 }
 
 void expect_same(const Forward& forward, const Tensors& samples, const std::vector<Tensors>& more, OnnxOptions options,

@@ -29,7 +29,8 @@ ExportedProgram traced(const Forward& forward, const Tensors& samples, const Dyn
                        const std::map<std::string, at::Tensor>& parameters = {});
 
 /// Exports `forward` once, traced on `samples`, and runs it in ONNX Runtime on the samples and on each of `more`:
-/// every output has eager's dtype, shape and values. The model is kept for the reference checker.
+/// every output has eager's dtype, shape and values, also after the optimizer's passes, with all of them and with one
+/// left out. The models are kept for the reference checker.
 void expect_same(const Forward& forward, const Tensors& samples, const std::vector<Tensors>& more = {},
                  OnnxOptions options = {}, Tolerance tolerance = {}, const DynamicShapes& shapes = {});
 void expect_same(const ExportedProgram& program, const Forward& forward, const std::vector<Tensors>& inputs,

@@ -124,6 +124,15 @@ const OnnxAttribute* OnnxNode::attribute(std::string_view wanted) const {
   return nullptr;
 }
 
+void OnnxModel::import_contrib_domain() {
+  constexpr const char* kDomain = "com.microsoft";
+  const bool used =
+      std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const OnnxNode& node) { return node.domain == kDomain; });
+  if (used && !opset(kDomain)) {
+    opsets.emplace_back(kDomain, 1);
+  }
+}
+
 std::optional<int64_t> OnnxModel::opset(std::string_view domain) const {
   for (const auto& [name, version] : opsets) {
     if (name == domain || (domain.empty() && name == "ai.onnx")) {

@@ -161,6 +161,8 @@ struct OnnxModel {
   std::vector<std::string> functions;  ///< "domain::name" of model-local functions; read only
 
   std::optional<int64_t> opset(std::string_view domain = "") const;
+  /// Adds the domain of ONNX Runtime's own operators to `opsets` where a node of the main graph is of it.
+  void import_contrib_domain();
 };
 
 /// The oldest IR version that carries an opset of the standard domain; opsets 18 to 24. Throws Error for others.

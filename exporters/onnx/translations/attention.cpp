@@ -1,5 +1,7 @@
 // Scaled dot-product attention.
+#include "exporters/onnx/translations/cache_states.h"
 #include "exporters/onnx/translations/table.h"
+#include "exporters/support/log.h"
 
 #include <algorithm>
 #include <cmath>
@@ -161,16 +163,126 @@ std::optional<OnnxValue> folded_heads(Context& context, const OnnxValue& value, 
   return context.reshape(source, {sizes[0], sizes[2], sizes[1], sizes[3]}, {sizes[0], sizes[2], sizes[1] * sizes[3]});
 }
 
+// With float masks, rows of -inf alone become zeros.
+OnnxValue without_masked_rows(Context& context, const Attention& attention, const OnnxValue& output) {
+  if (!is_float_mask(attention)) {
+    return output;
+  }
+  return context.where(some_key_left(context, attention), output, context.constant(0.0, output.dtype));
+}
+
 OnnxValue attention_on_heads(Context& context, const Attention& attention) {
   OnnxValues inputs = {attention.query, attention.key, attention.value};
   if (attention.mask.present()) {
     inputs.push_back(full_length_mask(context, attention));
   }
   const OnnxValue output = context.emit("Attention", inputs, attention_attributes(attention));
-  if (!is_float_mask(attention)) {
-    return output;
+  return without_masked_rows(context, attention, output);
+}
+
+// Note [Caches of attention]
+// Keys and values of a decode step are those of a cache, an input, with the new ones behind. The operator joins them by
+// itself, and gives what they become; the Concats that the cache's update was written as are then taken by nobody.
+std::optional<OnnxValue> attention_with_cache(Context& context, const OpCall& call, const Attention& attention) {
+  const auto key = appended_to_cache(context, call, "key");
+  const auto value = appended_to_cache(context, call, "value");
+  if (!key || !value || attention.causal || key->fresh.dtype != attention.query.dtype ||
+      value->fresh.dtype != attention.query.dtype) {
+    return std::nullopt;
   }
-  return context.where(some_key_left(context, attention), output, context.constant(0.0, output.dtype));
+  OnnxValues inputs = {attention.query, key->fresh, value->fresh, {}, key->past, value->past};
+  if (attention.mask.present()) {
+    inputs[3] = full_length_mask(context, attention);
+  }
+  const OnnxValues outputs = context.emit_many("Attention", inputs, attention_attributes(attention), 3);
+  context.rebind(key->whole, outputs[1]);
+  context.rebind(value->whole, outputs[2]);
+  return without_masked_rows(context, attention, outputs[0]);
+}
+
+// ── ONNX Runtime's GroupQueryAttention ──
+
+// Note [GroupQueryAttention]
+// The operator always hides later keys, so it fits only where the mask is known to do so. Padding on the left, which
+// its lengths cannot say, goes in as a bias, as the CPU provider has it. It joins the cache by itself.
+std::string why_not_group_query(const OpCall& call, const Attention& attention, const AppendedStates& key,
+                                bool takes_bias) {
+  if (attention.query.dtype != c10::kFloat && attention.query.dtype != c10::kHalf) {
+    return "the operator computes in float32 and float16 only";
+  }
+  if (!attention.query_sizes[1].is_int() || !attention.key_sizes[1].is_int() ||
+      attention.query_sizes[3] != attention.value_sizes[3] || !attention.query_sizes[3].is_int()) {
+    return "the numbers and sizes of its heads are not fixed, or not the same for keys and values";
+  }
+  if (!call.has("attn_mask") || attention.mask.dtype != c10::kBool || attention.mask_sizes[1] != Expr(1)) {
+    return "it has no bool mask for all heads";
+  }
+  const CausalMask mask = causal_mask(*call.arg("attn_mask").value(), key.past_sizes[2]);
+  if (mask == CausalMask::kUnknown) {
+    return "its mask is not known to hide later keys, which the operator always does";
+  }
+  return mask == CausalMask::kWithMore && !takes_bias
+             ? "its mask hides more than later keys, and this provider's operator takes no mask"
+             : "";
+}
+
+// [batch, heads, length, features] → [batch, length, heads · features]
+OnnxValue folded(Context& context, const OnnxValue& states, const Sizes& sizes) {
+  const OnnxValue rows = context.transpose(states, kSwapHeads);
+  return context.reshape(rows, {sizes[0], sizes[2], sizes[1], sizes[3]}, {sizes[0], sizes[2], sizes[1] * sizes[3]});
+}
+
+OnnxValue mask_bias(Context& context, const Attention& attention) {
+  const c10::ScalarType dtype = attention.query.dtype;
+  return context.where(attention.mask, context.constant(0.0, dtype),
+                       context.constant(c10::Scalar(just_above_lowest(dtype)), dtype));
+}
+
+OnnxValue group_query_attention(Context& context, const Attention& attention, const AppendedStates& key,
+                                const AppendedStates& value, bool with_bias) {
+  const Expr& batch = attention.query_sizes[0];
+  const Expr& total = attention.key_sizes[2];
+  const OnnxValue last = context.cast(context.size(total - Expr(1)), c10::kInt);
+  OnnxValues inputs = {folded(context, attention.query, attention.query_sizes),
+                       folded(context, key.fresh, key.fresh_sizes),
+                       folded(context, value.fresh, value.fresh_sizes),
+                       key.past,
+                       value.past,
+                       context.expand(last, {1}, {batch}),
+                       context.cast(context.size_scalar(total), c10::kInt)};
+  if (with_bias) {
+    inputs.insert(inputs.end(), {{}, {}, {}, mask_bias(context, attention)});
+  }
+  Attrs attrs = {{"num_heads", *attention.query_sizes[1].as_int()}, {"kv_num_heads", *attention.key_sizes[1].as_int()}};
+  if (attention.scale) {
+    attrs.emplace_back("scale", *attention.scale);
+  }
+  // The CPU provider's kernel takes several new tokens behind a cache for one row only.
+  context.require(le(batch, 1) || le(attention.query_length(), 1) || le(key.past_sizes[2], 0));
+  const OnnxValues outputs = context.emit_contrib("GroupQueryAttention", inputs, attrs, 3);
+  context.rebind(key.whole, outputs[1]);
+  context.rebind(value.whole, outputs[2]);
+  const Sizes sizes = attention.result_sizes();
+  const Sizes split = {sizes[0], sizes[2], sizes[1], sizes[3]};
+  return context.transpose(context.reshape(outputs[0], {sizes[0], sizes[2], sizes[1] * sizes[3]}, split), kSwapHeads);
+}
+
+std::optional<OnnxValue> fused_for_provider(Context& context, const OpCall& call, const Attention& attention) {
+  if (!context.ort_fusions()) {
+    return std::nullopt;
+  }
+  const auto key = appended_to_cache(context, call, "key");
+  const auto value = appended_to_cache(context, call, "value");
+  if (!key || !value) {
+    return std::nullopt;  // attention without a cache: the standard operator is as fast
+  }
+  const bool takes_bias = *context.ort_fusions() == "cpu";
+  if (const std::string why = why_not_group_query(call, attention, *key, takes_bias); !why.empty()) {
+    log_warning("{}: attention is not fused into GroupQueryAttention: {}", call.node().describe(), why);
+    return std::nullopt;
+  }
+  const bool with_bias = causal_mask(*call.arg("attn_mask").value(), key->past_sizes[2]) == CausalMask::kWithMore;
+  return group_query_attention(context, attention, *key, *value, with_bias);
 }
 
 std::optional<OnnxValue> attention_on_folded_heads(Context& context, const Attention& attention) {
@@ -207,7 +319,13 @@ std::optional<OnnxValue> attention_on_folded_heads(Context& context, const Atten
 
 OnnxValues aten_sdpa_23(Context& context, const OpCall& call) {
   const Attention attention = read_attention(context, call);
-  std::optional<OnnxValue> output = attention_on_folded_heads(context, attention);
+  std::optional<OnnxValue> output = fused_for_provider(context, call, attention);
+  if (!output) {
+    output = attention_with_cache(context, call, attention);
+  }
+  if (!output) {
+    output = attention_on_folded_heads(context, attention);
+  }
   if (!output) {
     output = attention_on_heads(context, attention);
   }

@@ -118,8 +118,9 @@ std::string op_name(const Node& node) {
 
 }  // namespace
 
-TranslationContext::TranslationContext(const ExportedProgram& program, int64_t opset)
-    : program_(program), opset_(opset), env_(std::make_unique<ShapeEnv>()) {
+TranslationContext::TranslationContext(const ExportedProgram& program, int64_t opset,
+                                       std::optional<std::string> ort_fusions)
+    : program_(program), opset_(opset), ort_fusions_(std::move(ort_fusions)), env_(std::make_unique<ShapeEnv>()) {
   for (const auto& [name, range] : program.range_constraints) {
     const auto hint = program.hints.find(name);
     env_->declare(Symbol(name), range, hint == program.hints.end() ? std::nullopt : std::optional(hint->second));
@@ -155,7 +156,17 @@ OnnxValue TranslationContext::emit(std::string_view op, const OnnxValues& inputs
 
 OnnxValues TranslationContext::emit_many(std::string_view op, const OnnxValues& inputs, const Attrs& attrs,
                                          size_t outputs) {
-  std::string key = node_key(op, inputs, attrs, outputs);
+  return emit_node("", op, inputs, attrs, outputs);
+}
+
+OnnxValues TranslationContext::emit_contrib(std::string_view op, const OnnxValues& inputs, const Attrs& attrs,
+                                            size_t outputs) {
+  return emit_node("com.microsoft", op, inputs, attrs, outputs);
+}
+
+OnnxValues TranslationContext::emit_node(std::string_view domain, std::string_view op, const OnnxValues& inputs,
+                                         const Attrs& attrs, size_t outputs) {
+  std::string key = std::string(domain) + '.' + node_key(op, inputs, attrs, outputs);
   const auto known = emitted_.find(key);
   if (known != emitted_.end() && !op.starts_with("Random")) {  // two draws are two
     return known->second;
@@ -163,6 +174,7 @@ OnnxValues TranslationContext::emit_many(std::string_view op, const OnnxValues& 
   OnnxNode node;
   node.name = unique_name(node_name());
   node.op_type = std::string(op);
+  node.domain = std::string(domain);
   for (const OnnxValue& input : inputs) {
     node.inputs.push_back(input.name);
   }
@@ -308,10 +320,15 @@ OnnxValue TranslationContext::cast(const OnnxValue& value, c10::ScalarType dtype
 }
 
 void TranslationContext::require_not_empty(const Expr& size) {
-  const BoolExpr condition = ge(size, 1);
+  if (!at_least(size, 1)) {
+    require(ge(size, 1));
+  }
+}
+
+void TranslationContext::require(const BoolExpr& condition) {
   const bool is_known = std::any_of(requirements_.begin(), requirements_.end(),
                                     [&](const Requirement& each) { return each.condition == condition; });
-  if (!is_known && !at_least(size, 1)) {
+  if (!is_known) {
     requirements_.push_back({condition, node_ == nullptr ? std::string() : node_->describe()});
   }
 }
@@ -323,6 +340,11 @@ void TranslationContext::bind(const Value* value, OnnxValue result) {
     declare_sizes(result, value->meta().sizes);
   }
   values_[value] = std::move(result);
+}
+
+void TranslationContext::rebind(const Value* value, OnnxValue result) {
+  declare_sizes(result, value->meta().sizes);
+  values_.insert_or_assign(value, std::move(result));
 }
 
 OnnxValue TranslationContext::add_initializer(std::string name, const StateTensor& state) {
@@ -350,6 +372,11 @@ OnnxValue TranslationContext::parameter(const InputSpec& spec) {
   ensure(found != program_.state.end() && found->second.tensor.defined(), "the program has no tensor for '{}'",
          spec.target);
   return add_initializer(spec.target, found->second);
+}
+
+const OnnxValue* TranslationContext::find_bound(const Value* value) const {
+  const auto known = values_.find(value);
+  return known == values_.end() ? nullptr : &known->second;
 }
 
 OnnxValue TranslationContext::value(const Value* value) {

@@ -47,19 +47,23 @@ using Sizes = std::vector<Expr>;
 /// needed.
 class TranslationContext {
  public:
-  TranslationContext(const ExportedProgram& program, int64_t opset);
+  /// @param ort_fusions the execution provider whose own operators of ONNX Runtime may be used; nothing: none
+  TranslationContext(const ExportedProgram& program, int64_t opset, std::optional<std::string> ort_fusions = {});
   ~TranslationContext();
   TranslationContext(const TranslationContext&) = delete;
   TranslationContext& operator=(const TranslationContext&) = delete;
 
   int64_t opset() const { return opset_; }
   const ExportedProgram& program() const { return program_; }
+  const std::optional<std::string>& ort_fusions() const { return ort_fusions_; }
 
   // ── Nodes ──
   /// Emits a standard operator. The result's dtype follows from the operator: bool for comparisons, int64 for Shape and
   /// the like, `to` for Cast, else that of the first (Where: second) input.
   OnnxValue emit(std::string_view op, const OnnxValues& inputs, const Attrs& attrs = {});
   OnnxValues emit_many(std::string_view op, const OnnxValues& inputs, const Attrs& attrs, size_t outputs);
+  /// An operator of ONNX Runtime's own domain. The results' dtype is the first input's.
+  OnnxValues emit_contrib(std::string_view op, const OnnxValues& inputs, const Attrs& attrs, size_t outputs);
   /// As `emit` for elementwise operators on operands of known sizes: works on the 2-D form where the operands are
   /// reshapes of 2-D tensors, so that the reshapes between matrix products fall away.
   OnnxValue emit_pointwise(std::string_view op, const OnnxValues& inputs, const Attrs& attrs = {});
@@ -95,6 +99,8 @@ class TranslationContext {
   /// Says that what was emitted holds only for sizes of at least one: the runtime refuses others. Such facts become
   /// conditions of the model that are checked before each run.
   void require_not_empty(const Expr& size);
+  /// The same for any condition.
+  void require(const BoolExpr& condition);
   struct Requirement {
     BoolExpr condition;
     std::string place;  ///< the first node that asked
@@ -142,6 +148,10 @@ class TranslationContext {
   void enter(const Node* node);
   const Node* node() const { return node_; }
   void bind(const Value* value, OnnxValue result);
+  /// Those that take a value from now on take this one, which is equal to what was bound before.
+  void rebind(const Value* value, OnnxValue result);
+  /// What was bound to a value so far, or null. Valid until the next bind.
+  const OnnxValue* find_bound(const Value* value) const;
   /// The ONNX value of a tensor, SymFloat or SymBool; parameters become initializers at first use. Throws Error when
   /// there is none.
   OnnxValue value(const Value* value);
@@ -198,6 +208,8 @@ class TranslationContext {
     int64_t axis;
   };
 
+  OnnxValues emit_node(std::string_view domain, std::string_view op, const OnnxValues& inputs, const Attrs& attrs,
+                       size_t outputs);
   std::string node_name();
   OnnxValue add_initializer(std::string name, const StateTensor& state);
   OnnxValue parameter(const InputSpec& spec);
@@ -211,6 +223,7 @@ class TranslationContext {
 
   const ExportedProgram& program_;
   int64_t opset_;
+  std::optional<std::string> ort_fusions_;
   std::unique_ptr<ShapeEnv> env_;
   OnnxGraph graph_;
   const Node* node_ = nullptr;
