@@ -14,6 +14,7 @@
 #include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/linear.h>
 
+#include <algorithm>
 #include <limits>
 #include <set>
 #include <unordered_map>
@@ -134,6 +135,12 @@ void TwinRun::bind_inputs() {
     }
     twin.rounded = twin.exact;
     twins_.emplace(placeholders[i], std::move(twin));
+  }
+  // Otherwise the errors would be those of some of the rounded weights only.
+  for (const auto& [key, matrix] : matrices_) {
+    ensure(std::any_of(weight_values_.begin(), weight_values_.end(),
+                       [&, wanted = matrix](const auto& each) { return each.second == wanted; }),
+           "the rounded weight '{}' is none of the traced program's", matrix->name());
   }
 }
 
