@@ -195,5 +195,144 @@ TEST_P(HalfTest, LinearAttentionAndNorm) {
                            GetParam() == at::kHalf ? 1e-2 : 6e-2);
 }
 
+// Masks hold the lowest number of their type, also where nothing is seen.
+TEST_P(HalfTest, AttentionWithTheLowestNumberInItsMask) {
+  at::manual_seed(0);
+  const double lowest = GetParam() == at::kHalf ? -65504.0 : -3.3895314e38;
+  const auto inputs = [&](int64_t queries, int64_t keys) {
+    at::Tensor mask = at::zeros({1, 1, queries, keys});
+    mask.slice(3, keys / 2).fill_(lowest);
+    mask.select(2, queries - 1).fill_(lowest);
+    const auto half = [](const at::Tensor& tensor) { return tensor.to(GetParam()); };
+    return Tensors{half(at::randn({2, 2, queries, 8})), half(at::randn({2, 2, keys, 8})),
+                   half(at::randn({2, 2, keys, 8})), half(mask)};
+  };
+  const Exported exported(
+      [](const Tensors& x) { return Tensors{at::scaled_dot_product_attention(x[0], x[1], x[2], x[3])}; }, inputs(3, 4));
+  exported.expect_as_eager({inputs(1, 1), inputs(5, 16), inputs(16, 7)}, GetParam() == at::kHalf ? 1e-2 : 6e-2);
+}
+
+// ── Sizes ──
+
+// Exports with a bound of its own for each axis.
+ExportedModel bounded(const TensorForward& forward, const Tensors& samples, const DynamicShapes& shapes) {
+  use_executorch();
+  ExecutorchConfig config;
+  config.dynamic_shapes = shapes;
+  const auto folder = scratch_folder();
+  ExecutorchExporter().export_model(source_of(forward), named(samples), config).save_pretrained(folder);
+  return ExportedModel::from_pretrained(folder);
+}
+
+at::Tensor result_of(const ExportedModel& model, const Tensors& inputs) {
+  return model(named(inputs)).tensors().at(0).second;
+}
+
+TEST(Sizes, EachAxisHasItsOwnBound) {
+  const TensorForward forward = [](const Tensors& x) { return Tensors{x[0].cumsum(1) + x[0].sum(0)}; };
+  const ExportedModel exported =
+      bounded(forward, {at::randn({2, 3})}, {{"x0", {{0, Dim::Auto(0, 4)}, {1, Dim::Auto(0, 9)}}}});
+  for (const auto& sizes : {std::pair<int64_t, int64_t>(4, 9), {1, 9}, {4, 1}}) {
+    const at::Tensor x = at::randn({sizes.first, sizes.second});
+    EXPECT_TRUE(at::allclose(result_of(exported, {x}), forward({x})[0], 1e-5, 1e-5));
+  }
+  EXPECT_THAT(error_of([&] {
+                exported(named({at::randn({5, 1})}));
+              }),
+              ::testing::AllOf(::testing::HasSubstr("x0"), ::testing::HasSubstr("5"), ::testing::HasSubstr("4")));
+  EXPECT_THAT(error_of([&] {
+                exported(named({at::randn({1, 10})}));
+              }),
+              ::testing::AllOf(::testing::HasSubstr("x0"), ::testing::HasSubstr("10"), ::testing::HasSubstr("9")));
+}
+
+// What is joined has the sum of the bounds, whichever of the two is long.
+TEST(Sizes, WhatIsJoinedHasRoomForBoth) {
+  const TensorForward forward = [](const Tensors& x) { return Tensors{at::cumsum(at::cat({x[0], x[1]}, 0), 0)}; };
+  const ExportedModel exported = bounded(forward, {at::randn({2, 3}), at::randn({5, 3})},
+                                         {{"x0", {{0, Dim::Auto(0, 4)}}}, {"x1", {{0, Dim::Auto(0, 40)}}}});
+  for (const auto& sizes : {std::pair<int64_t, int64_t>(4, 40), {1, 40}, {4, 1}}) {
+    const Tensors inputs = {at::randn({sizes.first, 3}), at::randn({sizes.second, 3})};
+    EXPECT_TRUE(at::allclose(result_of(exported, inputs), forward(inputs)[0], 1e-5, 1e-5));
+  }
+}
+
+TEST(Sizes, AFixedAxisIsRefusedByNameAtAnotherSize) {
+  const TensorForward forward = [](const Tensors& x) { return Tensors{x[0] * 2}; };
+  const ExportedModel all = bounded(forward, {at::randn({2, 3})}, {});
+  EXPECT_THAT(error_of([&] {
+                all(named({at::randn({2, 4})}));
+              }),
+              ::testing::AllOf(::testing::HasSubstr("x0"), ::testing::HasSubstr("4"), ::testing::HasSubstr("3")));
+  const ExportedModel one = bounded(forward, {at::randn({2, 3})}, {{"x0", {{0, Dim::Auto(0, 8)}}}});
+  EXPECT_EQ(result_of(one, {at::ones({7, 3})}).size(0), 7);
+  EXPECT_THAT(error_of([&] {
+                one(named({at::randn({7, 2})}));
+              }),
+              ::testing::AllOf(::testing::HasSubstr("x0"), ::testing::HasSubstr("2"), ::testing::HasSubstr("3")));
+}
+
+// ── Signatures ──
+
+TEST_P(CasesTest, InputsThatAreNotUsedKeepTheirPlaces) {
+  const Exported exported(
+      [](const Tensors& x) {
+        return Tensors{x[2] * at::Scalar(x[0].sym_size(1)), at::zeros_like(x[2])};
+      },
+      {at::randn({2, 5}), at::randn({3}), at::randn({2, 3})}, options());
+  EXPECT_EQ(exported.method().inputs.size(), 3u);
+  exported.expect_as_eager({{at::randn({1, 9}), at::randn({1}), at::randn({4, 2})},
+                            {at::randn({16, 1}), at::randn({16}), at::randn({16, 16})}});
+}
+
+// ── Writes through masks and indices ──
+
+TEST_P(CasesTest, WritesThroughABoolMask) {
+  const Exported exported(
+      [](const Tensors& x) {
+        at::Tensor all = x[0].clone();
+        all.index_put_({x[1]}, at::full({}, -1.0f));
+        return Tensors{all, x[0].masked_fill(x[1].select(1, 0).unsqueeze(1), 7)};
+      },
+      {at::randn({2, 3}), at::rand({2, 3}) > 0.5}, options());
+  exported.expect_as_eager({{at::randn({4, 5}), at::rand({4, 5}) > 0.5},
+                            {at::randn({3, 2}), at::zeros({3, 2}, at::kBool)},
+                            {at::randn({1, 16}), at::ones({1, 16}, at::kBool)}});
+}
+
+TEST_P(CasesTest, WritesAtIndicesThatRepeat) {
+  const Exported exported(
+      [](const Tensors& x) {
+        const c10::List<std::optional<at::Tensor>> columns({std::nullopt, x[1]});
+        return Tensors{at::index_put(x[0], columns, x[2], /*accumulate=*/true), at::index_add(x[0], 1, x[1], x[2])};
+      },
+      {at::randn({2, 5}), at::tensor({0, 3, 3}, at::kLong), at::randn({2, 3})}, options({}));
+  exported.expect_as_eager({{at::randn({2, 5}), at::tensor({4, 4}, at::kLong), at::randn({2, 2})},
+                            {at::randn({7, 9}), at::tensor({8, 0, 8, 1}, at::kLong), at::randn({7, 4})}});
+}
+
+TEST_P(CasesTest, ASourceIsScatteredInItsOrder) {
+  const Exported exported(
+      [](const Tensors& x) {
+        return Tensors{at::masked_scatter(x[0], x[1].unsqueeze(-1), x[2]),
+                       at::masked_scatter(x[0], x[1].unsqueeze(-1).expand_as(x[0]), x[2] * 2)};
+      },
+      {at::zeros({1, 4, 3}), at::tensor({0, 1, 1, 0}, at::kBool).unsqueeze(0), at::randn({2, 3})}, options());
+  at::Tensor mask = at::zeros({2, 7}, at::kBool);
+  mask[0][5] = true;
+  mask[1].slice(0, 2, 4).fill_(true);
+  exported.expect_as_eager({{at::zeros({2, 7, 3}), mask, at::randn({3, 3})}});
+}
+
+TEST_P(CasesTest, AReductionWithoutAKernelIsRefusedByName) {
+  for (const char* reduce : {"mean", "prod"}) {
+    EXPECT_THAT(error_of([&] {
+                  Exported([&](const Tensors& x) { return Tensors{at::scatter_reduce(x[0], 0, x[1], x[2], reduce)}; },
+                           {at::zeros({5}), at::tensor({0, 0, 3}, at::kLong), at::randn({3})}, options());
+                }),
+                ::testing::HasSubstr("aten.scatter_reduce"));
+  }
+}
+
 }  // namespace
 }  // namespace exporters::executorch
