@@ -92,6 +92,20 @@ PyTree by_image(const at::Tensor& features) {
   return PyTree::list(std::move(images));
 }
 
+/// What the encoder gave with the projected features in place of what it pools. As a tuple, fields stand in the order
+/// in which the reference sets them: what a tower does not pool comes last.
+PyTree image_outputs(const PooledOutput& images, const at::Tensor& features, bool as_tuple) {
+  std::vector<std::pair<std::string, PyTree>> fields = {{"last_hidden_state", images.last_hidden_state},
+                                                        {"pooler_output", by_image(features)},
+                                                        {"hidden_states", images.hidden_states},
+                                                        {"attentions", images.attentions}};
+  if (as_tuple && !images.pooler_output.defined()) {
+    std::rotate(fields.begin() + 1, fields.begin() + 2, fields.end());
+  }
+  const PyTree output = PyTree::object("transformers.modeling_outputs.BaseModelOutputWithPooling", std::move(fields));
+  return as_tuple ? PyTree::tuple(output.children()) : output;
+}
+
 PyTree output_of(std::string_view name, const char* first, const at::Tensor& value, const LlavaModel::Output& output) {
   return PyTree::object(fmt::format("transformers.models.llava.modeling_llava.{}", name),
                         {{first, value},
@@ -147,7 +161,7 @@ ForwardArgs LlavaMultiModalProjector::sample_inputs(const SampleSize& size) cons
 }
 
 AxisNames LlavaMultiModalProjector::axis_names(bool) const {
-  return {{"image_features", {{0, {"images"}}, {1, {"patches"}}, {2, {}}}}};
+  return {{"image_features", {{0, {"batch"}}, {1, {}}, {2, {}}}}};  // images of one size
 }
 
 PyTree LlavaMultiModalProjector::run(const ForwardArgs& args, const Flags&) const {
@@ -245,11 +259,7 @@ LlavaModel::Output LlavaModel::operator()(const ForwardArgs& args, Flags flags) 
     const at::Tensor features =
         (*multi_modal_projector_)(select_image_features(features_, images.hidden_states)).to(embeddings.scalar_type());
     embeddings = merge_image_features(embeddings, image_mask(input_ids, embeddings), features);
-    output.images = PyTree::object("transformers.modeling_outputs.BaseModelOutputWithPooling",
-                                   {{"last_hidden_state", images.last_hidden_state},
-                                    {"pooler_output", by_image(features)},
-                                    {"hidden_states", images.hidden_states},
-                                    {"attentions", images.attentions}});
+    output.images = image_outputs(images, features, !args.flag("return_dict", config().flag("return_dict", true)));
   }
   ForwardArgs text_args{{"inputs_embeds", embeddings}};
   for (const char* name : {"attention_mask", "position_ids", "cache", "past_key_values"}) {
