@@ -153,22 +153,31 @@ void refuse_shared_state(const ExportedProgram& program) {
   }
 }
 
-AxisLabels with_positions(AxisLabels labels, const std::string& config_json) {
-  static constexpr auto kLengths = std::to_array<std::string_view>({"sequence", "past", "total"});
+namespace {
+
+// How many positions a model has; 0 where its config does not say. One of several parts has a config for its text.
+int64_t positions_of(const JsonField& config) {
   static constexpr auto kFields =
       std::to_array<std::string_view>({"max_position_embeddings", "n_positions", "max_sequence_length", "max_seq_len"});
+  for (const std::string_view field : kFields) {
+    if (config.has(field) && config.at(field).value().is_number_integer()) {
+      return config.at(field).as_int();
+    }
+  }
+  const auto text = config.find("text_config");
+  return text && text->is_object() && !text->has("text_config") ? positions_of(*text) : 0;
+}
+
+}  // namespace
+
+AxisLabels with_positions(AxisLabels labels, const std::string& config_json) {
+  static constexpr auto kLengths = std::to_array<std::string_view>({"sequence", "past", "total"});
   if (config_json.empty()) {
     return labels;
   }
   const nlohmann::json document = parse_json(config_json, "config.json");
   const JsonField config(document, "config.json");
-  int64_t positions = 0;
-  for (const std::string_view field : kFields) {
-    if (config.has(field) && config.at(field).value().is_number_integer()) {
-      positions = config.at(field).as_int();
-      break;
-    }
-  }
+  const int64_t positions = positions_of(config);
   for (auto& [input, axes] : labels) {
     for (auto& [axis, label] : axes) {
       const bool is_length = std::find(kLengths.begin(), kLengths.end(), label.name) != kLengths.end();

@@ -47,7 +47,7 @@ void check_configs(const GenerationExport& request, const std::vector<Generation
 
 bool merges(const HfExporter& exporter, const ExportConfig* config, const models::PreTrainedModel& model,
             std::optional<bool> wanted) {
-  const bool can = model.encoder() == nullptr;
+  const bool can = model.encoder() == nullptr && model.image_text_parts() == nullptr;
   return wanted.value_or(can && config != nullptr && exporter.merges_generation(*config));
 }
 
@@ -57,19 +57,18 @@ ExportSource export_source(const GenerationComponent& component, models::Forward
   }
   ExportSource source = export_source(component.model, std::move(flags), component.with_cache);
   // A prepared mask is [batch, 1, queries, room of the static cache]: the model's own names are for [batch, keys]. The
-  // room is fixed in both.
+  // room is fixed, there and in the cache; the encoder's keys have none.
   constexpr int64_t kRank = 4;
   constexpr int64_t kLengthAxis = 2;
-  bool is_prepared = false;
   for (const auto& [name, value] : component.inputs) {
     if (name.ends_with("attention_mask") && value.is_tensor() && value.tensor().dim() == kRank) {
       source.axis_labels[name] = {{0, {"batch"}}, {1, {}}, {2, {"sequence"}}, {3, {}}};
-      is_prepared = true;
     }
   }
-  const PyTree* cache = is_prepared ? find_input(component.inputs, "cache") : nullptr;
-  for (const auto& [path, tensor] : cache == nullptr ? decltype(cache->tensors()){} : cache->tensors()) {
-    if (tensor.dim() == kRank) {
+  const PyTree* cache = find_input(component.inputs, "cache");
+  const bool is_static = cache != nullptr && cache->context().find(":StaticLayer") != std::string::npos;
+  for (const auto& [path, tensor] : is_static ? cache->tensors() : decltype(cache->tensors()){}) {
+    if (tensor.dim() == kRank && !path.starts_with("cross_attention_cache.")) {
       source.axis_labels["cache." + path][kLengthAxis] = {};
     }
   }

@@ -2,11 +2,10 @@
 #include "exporters/executorch/exporter.h"
 #include "tests/executorch/exported.h"
 #include "tests/reference/generation_export.h"
-#include "tests/support/error_of.h"
 #include "tests/support/exported_images.h"
 #include "tests/support/exported_states.h"
 
-#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include <fstream>
@@ -16,24 +15,10 @@ namespace {
 
 namespace fs = std::filesystem;
 using exporters::testing::expect_reference_tokens;
-using exporters::testing::exported_for_generation;
 using exporters::testing::TemporaryFolder;
-using ::testing::HasSubstr;
 
 // Prompts have up to 26 tokens, of which 20 stand for images, and 32 follow.
 constexpr int64_t kLargest = 64;
-
-ExecutorchConfig bounded() {
-  ExecutorchConfig config;
-  config.dynamic = true;
-  for (const char* axis : {"sequence", "total", "past", "source", "source_sequence", "encoder_sequence"}) {
-    config.max_dims[axis] = kLargest;
-  }
-  config.max_dims["batch"] = 3;
-  config.max_dims["images"] = 3;
-  config.max_dims["patches"] = 16;
-  return config;
-}
 
 // ExecuTorch has kernels for batched products of experts only.
 fs::path with_batched_experts(const fs::path& checkpoint, const TemporaryFolder& folder) {
@@ -52,10 +37,24 @@ class ExecutorchGeneration : public ::testing::TestWithParam<const char*> {
  protected:
   static void SetUpTestSuite() { testing::use_executorch(); }
 
+  // Each component has axes of its own, and a config that says how large they get.
   static ExportedModel exported(const fs::path& checkpoint, const TemporaryFolder& folder) {
     const TemporaryFolder changed;
-    ExecutorchConfig config = bounded();
-    return exported_for_generation(ExecutorchExporter(), config, with_batched_experts(checkpoint, changed), folder);
+    const fs::path source = with_batched_experts(checkpoint, changed);
+    GenerationExport request;
+    request.model = models::load_for_export(source);
+    request.sample_inputs = exporters::testing::named(request.model->sample_inputs({.batch = 1, .sequence = 5}));
+    request.generation_config = load_generation_config(source);
+    std::map<std::string, ExecutorchConfig> configs;
+    for (const GenerationComponent& part :
+         decompose_for_generation(request.model, request.sample_inputs, request.generation_config)) {
+      ExecutorchConfig& config = configs[part.name];
+      config.dynamic = true;
+      config.max_dims = testing::largest_sizes(export_source(part), part.inputs, kLargest);
+      request.component_configs[part.name] = &config;
+    }
+    ExecutorchExporter().export_for_generation(request).save_pretrained(folder.path());
+    return ExportedModel::from_pretrained(folder.path());
   }
 };
 
@@ -90,7 +89,10 @@ TEST_F(ExecutorchGeneration, ImagesAndTextGiveTheReferencesTokens) {
 }
 
 TEST_F(ExecutorchGeneration, RecurrentModelsRunAtOtherSizes) {
-  exporters::testing::expect_exported_states<ExecutorchExporter>(bounded());
+  ExecutorchConfig config;
+  config.dynamic = true;
+  config.max_dims = {{"batch", 3}, {"sequence", kLargest}};
+  exporters::testing::expect_exported_states<ExecutorchExporter>(config);
 }
 
 }  // namespace
