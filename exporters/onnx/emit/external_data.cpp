@@ -127,10 +127,7 @@ class Layout {
 
   template <typename Source>
   void add_piece(const Source& source, uint64_t offset, uint64_t nbytes) {
-    ExternalData::Piece& piece = data_.pieces.emplace_back();
-    piece.source = source;
-    piece.offset = offset;
-    piece.nbytes = nbytes;
+    data_.pieces.push_back({PieceSource(std::in_place_type<Source>, source), offset, nbytes});
     data_.size = offset + nbytes;
   }
 
