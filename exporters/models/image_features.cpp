@@ -9,6 +9,7 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/masked_scatter.h>
 #include <ATen/ops/ne.h>
+#include <ATen/ops/ones_like.h>
 #include <ATen/ops/sum.h>
 #include <nlohmann/json.hpp>
 
@@ -63,10 +64,10 @@ at::Tensor select_image_features(const ImageFeatureTraits& traits, const PyTree&
 // index beyond the features can, in every format: where the numbers differ, all of them are.
 at::Tensor merge_image_features(const at::Tensor& embeddings, const at::Tensor& is_image, const at::Tensor& features) {
   const at::Tensor rows = features.flatten(0, 1);
-  const c10::SymInt count = rows.sym_size(0);
-  const at::Tensor differs = at::ne(at::sum(is_image), c10::Scalar(count)).to(c10::ScalarType::Long);
-  const at::Tensor places = at::arange(count, at::TensorOptions().dtype(c10::ScalarType::Long));
-  const at::Tensor checked = rows.index_select(0, places + differs * c10::Scalar(count));
+  const at::Tensor places = at::arange(rows.sym_size(0), at::TensorOptions().dtype(c10::ScalarType::Long));
+  const at::Tensor count = at::sum(at::ones_like(places));
+  const at::Tensor differs = at::ne(at::sum(is_image), count).to(c10::ScalarType::Long);
+  const at::Tensor checked = rows.index_select(0, places + differs * count);
   return at::masked_scatter(embeddings, is_image.unsqueeze(-1), checked);
 }
 

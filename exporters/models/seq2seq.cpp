@@ -447,7 +447,7 @@ AxisNames Seq2SeqParts::axis_names(bool with_cache) const {
        {"decoder_input_ids", "decoder_attention_mask", "decoder_inputs_embeds", "decoder_position_ids"}) {
     names[input] = {{0, {"batch"}}, {1, {"decoder_sequence", max}}};
   }
-  names["encoder_outputs.last_hidden_state"] = {{0, {"batch"}}, {1, {"sequence"}}};
+  names["encoder_outputs.last_hidden_state"] = {{0, {"batch"}}, {1, {"sequence"}}, {2, {}}};
   if (with_cache) {
     names["decoder_attention_mask"][1] = {"total", max};
     decoder_->name_cache_axes(names, /*with_encoder=*/true);

@@ -82,7 +82,7 @@ class WhisperEncoder : public EncoderStack {
 
   using PreTrainedModel::axis_names;
   AxisNames axis_names(bool) const override {
-    return {{"input_features", {{0, {"batch"}}}}, {"attention_mask", {{0, {"batch"}}}}};
+    return {{"input_features", {{0, {"batch"}}, {1, {}}, {2, {}}}}, {"attention_mask", {{0, {"batch"}}}}};
   }
 
   int64_t output_length(const SampleSize&) const override { return max_source_positions_; }
