@@ -221,7 +221,19 @@ TEST(Generator, WhatCannotBeRightIsRefusedBeforeAnythingRuns) {
   EXPECT_THAT(error({}, {{"input_ids", at::ones({1, 2})}}), HasSubstr("whole numbers"));
   EXPECT_THAT(error({}, {{"input_ids", at::ones({1, 2}, at::kLong)}, {"attention_mask", at::ones({1, 3}, at::kLong)}}),
               HasSubstr("one shape"));
-  EXPECT_THAT(error({}, {{"input_ids", at::ones({1, 2}, at::kLong)}, {"pixel_values", at::ones({1})}}),
+  EXPECT_THAT(error({}, {{"input_ids", at::ones({1, 2}, at::kLong)}, {"pixel_mask", at::ones({1})}}),
+              HasSubstr("no input 'pixel_mask'"));
+  EXPECT_TRUE(counter.calls.empty());
+}
+
+TEST(Generator, ImagesAreRefusedWhereThePromptTakesNone) {
+  Counter counter;
+  GenerationStages stages = counter.stages();
+  stages.decode.takes = [](std::string_view input) { return input != "pixel_values"; };
+  const Generator generator(stages, read_generation_config("{}", "", {{"max_new_tokens", "2"}}));
+  EXPECT_THAT(error_of([&] {
+                generator.generate({{"input_ids", at::ones({1, 2}, at::kLong)}, {"pixel_values", at::ones({1})}});
+              }),
               HasSubstr("no input 'pixel_values'"));
   EXPECT_TRUE(counter.calls.empty());
 }
