@@ -73,9 +73,21 @@ INSTANTIATE_TEST_SUITE_P(All, ExecutorchGeneration, ::testing::ValuesIn(exporter
 class ExecutorchGenerationWithEncoder : public ExecutorchGeneration {};
 
 TEST_P(ExecutorchGenerationWithEncoder, GivesTheReferencesTokens) {
-  const fs::path checkpoint = exporters::testing::conditional_generators(GetParam()).front();
-  const TemporaryFolder folder;
-  expect_reference_tokens(exported(checkpoint, folder), checkpoint, {"greedy"});
+  size_t count = 0;
+  for (const fs::path& checkpoint : exporters::testing::conditional_generators(GetParam())) {
+    const std::string name = checkpoint.filename();
+    // Of NLLB-MoE, the one that neither sorts tokens by their importance, for which ExecuTorch has no kernel, nor hands
+    // router logits on, whose axes have no names.
+    const bool is_special =
+        name.find("_dropping_") != std::string::npos || name.find("_capacity_") != std::string::npos;
+    if (is_special || exporters::testing::outgrows_positions(checkpoint)) {
+      continue;
+    }
+    const TemporaryFolder folder;
+    expect_reference_tokens(exported(checkpoint, folder), checkpoint, {"greedy"});
+    ++count;
+  }
+  EXPECT_GE(count, 1u);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ExecutorchGenerationWithEncoder,
