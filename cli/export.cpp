@@ -218,9 +218,14 @@ void add_export_command(CLI::App& app) {
                       "generation config, for example cache_implementation=static max_cache_len=256");
   command->add_flag("--generation", options->generation,
                     "Export what hfx generate needs: prefill and decode with a cache, sharing their weights");
-  command->add_flag("--merged,!--separate", options->merged,
-                    "With --generation: one component, decode, that also takes a whole prompt with an empty cache; the "
-                    "default with ort_fusions, unless --separate");
+  // A flag of an optional would set it to false where it is not given.
+  command->add_flag_callback(
+      "--merged", [options] { options->merged = true; },
+      "With --generation: one component, decode, that also takes a whole prompt with an empty cache; the default with "
+      "ort_fusions, unless --separate");
+  command->add_flag_callback(
+      "--separate", [options] { options->merged = false; },
+      "With --generation: prefill and decode as components of their own");
   command->add_flag("--eval", options->evaluation,
                     "Switch a .pt2 that was traced in training mode to evaluation, instead of refusing it");
   command->add_flag("--explain", options->explain, "Show which patches and fixes took effect, how often and where");
