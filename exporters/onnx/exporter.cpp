@@ -26,6 +26,8 @@
 
 #include <fmt/ranges.h>
 
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 #include <array>
 #include <mutex>
@@ -228,6 +230,7 @@ ExportedComponent OnnxExporter::export_traced(TracedModel traced, ExportConfig& 
     for_each_graph(converted.graph, [](OnnxGraph& graph) { graph.value_info.clear(); });
   }
   apply_ir_fixes(converted);
+  converted.metadata.emplace_back("export_config", config.to_dict().dump());
   std::optional<QuantizationSummary> quantization;
   if (onnx_config->quantization) {
     quantization = quantize(converted, program, onnx_config->quantization_options());

@@ -111,6 +111,11 @@ class Folding {
         value->replace_all_uses_with(constant(*value));
       }
     }
+    for (size_t i = 0; i < graph_.outputs().size(); ++i) {
+      if (graph_.outputs()[i].is_value()) {
+        program_.signature.outputs[i].argument = graph_.outputs()[i];
+      }
+    }
   }
 
   Value* constant(const Value& value) {
@@ -119,7 +124,7 @@ class Folding {
     Value* placeholder = graph_.add_placeholder("folded_" + value.name());
     placeholder->meta() = contiguous_meta(value.meta());
     const std::string target = "folded." + value.name();
-    program_.signature.inputs.push_back({InputSpec::Kind::kTensorConstant, placeholder->name(), target});
+    program_.signature.inputs.push_back({InputSpec::Kind::kTensorConstant, placeholder->name(), target, true, {}});
     program_.state[target] = {tensor, {}};
     return placeholder;
   }

@@ -23,6 +23,14 @@ bool keeps_sizes(const OnnxNode& node) {
   return is_unary_elementwise(node) || std::find(kOps.begin(), kOps.end(), node.op_type) != kOps.end();
 }
 
+// Of the first input's type and other sizes.
+bool keeps_type(std::string_view op) {
+  static constexpr std::array<std::string_view, 12> kOps = {"Attention", "Concat",  "Expand", "Gather",
+                                                            "Gemm",      "MatMul",  "Pad",    "Reshape",
+                                                            "Slice",     "Squeeze", "Tile",   "Unsqueeze"};
+  return std::find(kOps.begin(), kOps.end(), op) != kOps.end();
+}
+
 bool is_one(const OnnxDim& dim) { return dim == OnnxDim(int64_t{1}); }
 
 // Unknown where neither of both is 1 and they are not known to be equal.
@@ -55,6 +63,15 @@ std::optional<Dims> transposed(const OnnxNode& node, const ValueFacts& source) {
     dims.push_back(source.dims->at(static_cast<size_t>(axis)));
   }
   return dims;
+}
+
+std::optional<Dims> product_dims(const OnnxNode& gemm, const ValueFacts& a, const ValueFacts& b) {
+  if (a.rank() != 2u || b.rank() != 2u) {
+    return std::nullopt;
+  }
+  const bool a_turned = int_attribute(gemm, "transA", 0) != 0;
+  const bool b_turned = int_attribute(gemm, "transB", 0) != 0;
+  return Dims{(*a.dims)[a_turned ? 1 : 0], (*b.dims)[b_turned ? 0 : 1]};
 }
 
 class Inference {
@@ -98,6 +115,12 @@ class Inference {
     }
     if (is_binary_elementwise(node)) {
       return {is_comparison(node.op_type) ? OnnxType::kBool : first.dtype, broadcast(first, input(node, 1))};
+    }
+    if (node.op_type == "Gemm") {
+      return {first.dtype, product_dims(node, first, input(node, 1))};
+    }
+    if (keeps_type(node.op_type)) {
+      return {first.dtype, std::nullopt};
     }
     if (keeps_sizes(node)) {
       return {is_comparison(node.op_type) ? OnnxType::kBool : first.dtype, first.dims};

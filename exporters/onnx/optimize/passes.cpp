@@ -2,6 +2,7 @@
 
 #include "exporters/onnx/ir_fixes.h"
 #include "exporters/onnx/optimize/ort_fusions.h"
+#include "exporters/passes/constant_folding.h"
 #include "exporters/passes/cse.h"
 #include "exporters/passes/dead_code.h"
 #include "exporters/patching/effects.h"
@@ -141,6 +142,7 @@ void optimize_program(ExportedProgram& program, const std::vector<std::string>& 
 // is for those that only change something.
 void optimize_model(OnnxModel& model, const std::vector<std::string>& disabled) {
   constexpr int kMostRounds = 6;
+  for_each_tensor(model.graph, [](OnnxTensor&) {});  // graphs inside nodes are then this model's own
   EditScope scope = edit_scope(model);
   for (int round = 0; round < kMostRounds; ++round) {
     size_t changes = 0;
@@ -154,6 +156,8 @@ void optimize_model(OnnxModel& model, const std::vector<std::string>& disabled) 
     }
   }
 }
+
+size_t fold_constants(ExportedProgram& program) { return exporters::fold_constants(program); }
 
 size_t merge_equal_calls(ExportedProgram& program) { return exporters::merge_common_subexpressions(*program.graph); }
 

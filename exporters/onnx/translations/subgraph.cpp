@@ -50,8 +50,10 @@ TranslationContext::Subgraph::~Subgraph() {
 OnnxValueInfo TranslationContext::Subgraph::info(const OnnxValue& value, const Sizes& sizes) const {
   OnnxValueInfo info{value.name, onnx_type(value.dtype), std::vector<OnnxDim>()};
   for (const Expr& size : sizes) {
-    const auto number = size.as_int();
-    info.dims->push_back(number ? OnnxDim(*number) : OnnxDim());
+    OnnxDim& dim = info.dims->emplace_back();
+    if (const auto number = size.as_int()) {
+      dim = *number;
+    }
   }
   return info;
 }

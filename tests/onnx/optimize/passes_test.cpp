@@ -399,8 +399,8 @@ TEST(Optimizer, TakesTimeInProportionToTheGraph) {
     }
     return best;
   };
-  const double small = seconds(500);
-  EXPECT_LT(seconds(4000), 8 * 2.5 * small + 0.05);
+  const double small = seconds(200);
+  EXPECT_LT(seconds(1600), 8 * 2.5 * small + 0.05);
 }
 
 }  // namespace
