@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,7 +19,7 @@ namespace exporters::testing {
 
 struct GenerationExportOptions {
   GenerationSettings settings = {};  ///< of the generation config
-  bool merged = false;
+  std::optional<bool> merged = {};  ///< nothing: the exporter's choice
   bool with_mask = true;
   models::SampleSize sample = {.batch = 1, .sequence = 5};
 };

@@ -204,7 +204,8 @@ std::optional<OnnxValue> attention_with_cache(Context& context, const OpCall& ca
 
 // Note [GroupQueryAttention]
 // The operator always hides later keys, so it fits only where the mask is known to do so. Padding on the left, which
-// its lengths cannot say, goes in as a bias, as the CPU provider has it. It joins the cache by itself.
+// its lengths cannot say, goes in as a bias, as the CPU provider has it; rows that see nothing come out as zeros, as in
+// torch. It joins the cache by itself.
 std::string why_not_group_query(const OpCall& call, const Attention& attention, const AppendedStates& key,
                                 bool takes_bias) {
   if (attention.query.dtype != c10::kFloat && attention.query.dtype != c10::kHalf) {
@@ -213,6 +214,9 @@ std::string why_not_group_query(const OpCall& call, const Attention& attention, 
   if (!attention.query_sizes[1].is_int() || !attention.key_sizes[1].is_int() ||
       attention.query_sizes[3] != attention.value_sizes[3] || !attention.query_sizes[3].is_int()) {
     return "the numbers and sizes of its heads are not fixed, or not the same for keys and values";
+  }
+  if (attention.scale == 0.0) {
+    return "its scale is 0, which stands for the operator's own";
   }
   if (!call.has("attn_mask") || attention.mask.dtype != c10::kBool || attention.mask_sizes[1] != Expr(1)) {
     return "it has no bool mask for all heads";
@@ -234,8 +238,7 @@ OnnxValue folded(Context& context, const OnnxValue& states, const Sizes& sizes) 
 
 OnnxValue mask_bias(Context& context, const Attention& attention) {
   const c10::ScalarType dtype = attention.query.dtype;
-  return context.where(attention.mask, context.constant(0.0, dtype),
-                       context.constant(c10::Scalar(just_above_lowest(dtype)), dtype));
+  return context.where(attention.mask, context.constant(0.0, dtype), context.constant(-HUGE_VAL, dtype));
 }
 
 OnnxValue group_query_attention(Context& context, const Attention& attention, const AppendedStates& key,
