@@ -66,6 +66,7 @@ def generate(folder, ids, tokens):
     sequences, begin, cache = torch.tensor(json.loads(ids)), 0, transformers.DynamicCache(config=exported.config)
     length = sequences.shape[1]
     start = time.perf_counter()
+    arrivals = []
     while sequences.shape[1] < length + int(tokens):
         runner = exported.runners["decode" if begin else "prefill"]
         positions = torch.arange(begin, sequences.shape[1])[None]
@@ -73,8 +74,11 @@ def generate(folder, ids, tokens):
                         cache=cache)
         begin, cache = sequences.shape[1], output.cache
         sequences = torch.cat([sequences, output.logits[:, -1].argmax(-1, keepdim=True)], -1)
+        arrivals.append(time.perf_counter())
     seconds = time.perf_counter() - start
-    print(json.dumps({"sequences": sequences.tolist(), "new_tokens": int(tokens), "seconds": seconds}))
+    steps = [after - before for before, after in zip(arrivals, arrivals[1:])]
+    print(json.dumps({"sequences": sequences.tolist(), "new_tokens": int(tokens), "seconds": seconds,
+                      "step_seconds": steps}))
 
 
 def run(folder, *words):
