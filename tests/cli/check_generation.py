@@ -92,7 +92,7 @@ def check_ours(hfx, decoders, checkpoint, settings, tensors, work):
              "static": ["--set", "cache_implementation=static", "--set", f"max_cache_len={ROOM}"]}
     for kind, words in kinds.items():
         if kind == "static" and "gemma3" in checkpoint:
-            continue  # a static cache with windows, which hfx says that it does not make
+            continue  # Python's own object for a static cache has layers of another class where there are windows
         for to in ("onnx", "dynamo"):
             if kind == "merged" and (to == "dynamo" or "gemma3" in checkpoint):
                 continue  # Python's own objects for a cache without tokens have another class than the traced ones
