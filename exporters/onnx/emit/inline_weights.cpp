@@ -66,8 +66,8 @@ std::string bytes_of(const OnnxTensor& tensor) {
   const PieceSource source = piece_source(tensor);
   std::string bytes(checked_nbytes(tensor, source), '\0');
   if (const auto* range = std::get_if<WeightSource>(&source)) {
-    const auto mapped = MappedFile::open(range->file)->bytes(range->offset, range->nbytes);
-    std::memcpy(bytes.data(), mapped.data(), mapped.size());
+    const auto file = MappedFile::open(range->file);
+    std::memcpy(bytes.data(), file->bytes(range->offset, range->nbytes).data(), range->nbytes);
   } else {
     const at::Tensor whole = undeferred(std::get<at::Tensor>(source));
     std::memcpy(bytes.data(), whole.const_data_ptr(), whole.nbytes());
