@@ -265,7 +265,9 @@ std::string GraphEditor::unique_name(const std::string& hint) {
 
 // ── Edits ──
 
-bool GraphEditor::replace(const std::string& value, const std::string& by) {
+bool GraphEditor::replace(const std::string& former_name, const std::string& new_name) {
+  const std::string value = former_name;  // they may be the very strings of a node that are replaced
+  const std::string by = new_name;
   OnnxNode* maker = producer(by);
   if (is_pinned(value)) {
     // The producer of `by` takes the output's name, if both are this graph's to name.

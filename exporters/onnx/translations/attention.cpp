@@ -215,6 +215,9 @@ std::string why_not_group_query(const OpCall& call, const Attention& attention, 
       attention.query_sizes[3] != attention.value_sizes[3] || !attention.query_sizes[3].is_int()) {
     return "the numbers and sizes of its heads are not fixed, or not the same for keys and values";
   }
+  if (*attention.query_sizes[3].as_int() % 8 != 0) {
+    return "the operator takes heads of a multiple of 8 dimensions";
+  }
   if (attention.scale == 0.0) {
     return "its scale is 0, which stands for the operator's own";
   }

@@ -68,7 +68,8 @@ std::vector<std::string> optimized_by(const std::string& pass, const OnnxModel& 
   save_model(std::move(plain), folder / "before.onnx");
   save_model(std::move(optimized), folder / "after.onnx");
   // Without the runtime's own optimizer, which would do what a wrong pass has undone.
-  const OnnxRunnerOptions options{.graph_optimization = 0};
+  OnnxRunnerOptions options;
+  options.graph_optimization = 0;
   const OnnxRunner before(folder / "before.onnx", options);
   const OnnxRunner after(folder / "after.onnx", options);
   for (const OnnxRunner::Inputs& each : inputs) {

@@ -281,6 +281,7 @@ OnnxModel rotating(int64_t opset, const OnnxDim& table_batch, bool halves_differ
   const std::string first = part(0, 4);
   const std::string turned = model.node(
       "Concat", {model.node("Neg", {part(4, std::numeric_limits<int64_t>::max())}), first}, {number("axis", 3)});
+  model.describe(turned, {"batch", 2, "sequence", 8});
   const std::string cos = table("Cos");
   const std::string straight = model.node("Mul", {x, cos});
   const std::string bent = model.node("Mul", {table("Sin"), turned});
