@@ -92,8 +92,7 @@ auto patch_bernoulli(const std::function<at::_ops::bernoulli::schema>&) {
 void register_torch_patches() {
   register_patch("executorch", {"aten::sort.default"}, typed_op_patch<at::_ops::sort::schema>(patch_sort),
                  {.name = "patch_sort",
-                  .reason = "The runtime does not sort; each element goes where as many others come before it.",
-                  .link = "https://github.com/pytorch/executorch/issues/8473"});
+                  .reason = "The runtime does not sort; each element goes where as many others come before it."});
   register_patch("executorch", {"aten::sort.stable"}, typed_op_patch<at::_ops::sort_stable::schema>(patch_stable_sort),
                  {.name = "patch_stable_sort",
                   .reason = "The runtime does not sort; each element goes where as many others come before it."});
