@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <charconv>
 
 namespace exporters::executorch {
 
@@ -42,8 +43,19 @@ bool is_name(const std::string& text) {
          std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
 }
 
+// The size of a fixed axis.
+std::optional<int64_t> number_in(const std::string& text) {
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
+}
+
 void bind(Bindings& bindings, const ValueDescription& input, const at::Tensor& given) {
   for (size_t axis = 0; axis < input.dims.size() && static_cast<int64_t>(axis) < given.dim(); ++axis) {
+    if (const auto fixed = number_in(input.dims[axis])) {
+      ensure(given.size(static_cast<int64_t>(axis)) == *fixed, "axis {} of '{}' is {}, the program takes {} only", axis,
+             input.name, given.size(static_cast<int64_t>(axis)), *fixed);
+    }
     if (!is_name(input.dims[axis])) {
       continue;
     }

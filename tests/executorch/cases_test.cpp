@@ -317,7 +317,8 @@ TEST_P(CasesTest, ASourceIsScatteredInItsOrder) {
         return Tensors{at::masked_scatter(x[0], x[1].unsqueeze(-1), x[2]),
                        at::masked_scatter(x[0], x[1].unsqueeze(-1).expand_as(x[0]), x[2] * 2)};
       },
-      {at::zeros({1, 4, 3}), at::tensor({0, 1, 1, 0}, at::kBool).unsqueeze(0), at::randn({2, 3})}, options());
+      {at::zeros({1, 4, 3}), at::tensor({0, 1, 1, 0}, at::kLong).to(at::kBool).unsqueeze(0), at::randn({2, 3})},
+      options());
   at::Tensor mask = at::zeros({2, 7}, at::kBool);
   mask[0][5] = true;
   mask[1].slice(0, 2, 4).fill_(true);

@@ -30,7 +30,11 @@ std::vector<xnnpack::XnnGraph> graphs_of(const TensorForward& forward, const Ten
   request.inputs = named(samples);
   request.forward = source.forward;
   const xnnpack::XnnpackPartitioner partitioner;
-  const EdgeProgram edge = lower_to_edge(trace(request), edge_decompositions(), &partitioner, [](ExportedProgram&) {});
+  ExportedProgram program = trace(request);
+  for (auto& [symbol, range] : program.range_constraints) {
+    range.max = 16;
+  }
+  const EdgeProgram edge = lower_to_edge(program, edge_decompositions(), &partitioner, [](ExportedProgram&) {});
   std::vector<xnnpack::XnnGraph> graphs;
   for (const Partition& partition : partition(edge, &partitioner).partitions) {
     graphs.push_back(xnnpack::GraphBuilder(edge, partition).build());
@@ -114,6 +118,7 @@ TEST(Int8Linear, AgreesWithRoundedWeightsAtEverySize) {
   const at::Tensor bias = at::randn({48});
   ExportedOptions options{"xnnpack", {{"weight", weight}, {"second", second}, {"bias", bias}}};
   options.quantize_linear = "int8";
+  options.static_axes = {"x0.2"};
   const auto network = [=](const at::Tensor& x, const at::Tensor& w, const at::Tensor& v) {
     return at::linear(at::gelu(at::linear(x, w, bias)), v);
   };
@@ -133,6 +138,7 @@ TEST(Int8Linear, WeightsTakeAQuarter) {
   const at::Tensor weight = at::randn({512, 512});
   ExportedOptions options{"xnnpack", {{"weight", weight}}};
   options.quantize_linear = "int8";
+  options.static_axes = {"x0.1"};
   const Exported exported([=](const Tensors& x) { return Tensors{at::linear(x[0], weight)}; }, {at::randn({2, 512})},
                           options);
   EXPECT_LT(std::filesystem::file_size(exported.file()), weight.nbytes() / 3);
@@ -144,6 +150,7 @@ TEST(Int8Linear, WeightsThatDifferByAFactorAreKeptApart) {
   const at::Tensor doubled = weight * 2;
   ExportedOptions options{"xnnpack", {{"weight", weight}, {"doubled", doubled}}};
   options.quantize_linear = "int8";
+  options.static_axes = {"x0.1"};
   const Exported exported(
       [=](const Tensors& x) {
         return Tensors{at::linear(x[0], weight), at::linear(x[0], doubled)};
