@@ -167,7 +167,6 @@ class Converter {
   void add_inputs();
   void add_outputs();
   SizeConditions size_conditions() const;
-  bool mentions_named_dim(const BoolExpr& condition) const;
   IndexLimits index_limits() const;
   void add_output(const Value* value, const std::string& name);
   void warn_of_missing_kernels() const;
@@ -351,19 +350,9 @@ SizeConditions Converter::size_conditions() const {
   }
   for (const auto& [requirement, place] : context_.requirements()) {
     conditions.push_back(axes_.condition(requirement));
-    if (mentions_named_dim(requirement)) {
-      log_warning("the ONNX model takes sizes with {} only: ONNX Runtime does not run {} at others",
-                  conditions.back().str(), place);
-    }
+    log_debug("the ONNX model takes sizes with {} only, for {}", conditions.back().str(), place);
   }
   return SizeConditions(std::move(conditions));
-}
-
-// A range that the user gave is not narrowed without a word.
-bool Converter::mentions_named_dim(const BoolExpr& condition) const {
-  const std::vector<Symbol> symbols = condition.free_symbols();
-  return std::any_of(symbols.begin(), symbols.end(),
-                     [&](Symbol symbol) { return program_.dim_names.contains(symbol.name()); });
 }
 
 // By the names that the inputs have in the model.

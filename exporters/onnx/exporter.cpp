@@ -22,6 +22,7 @@
 #include "exporters/passes/training_mode.h"
 #include "exporters/patching/op_patch.h"
 #include "exporters/support/error.h"
+#include "exporters/support/log.h"
 #include "exporters/support/version.h"
 
 #include <fmt/ranges.h>
@@ -31,6 +32,7 @@
 #include <algorithm>
 #include <array>
 #include <mutex>
+#include <set>
 
 namespace exporters::onnx {
 
@@ -97,6 +99,25 @@ void take_apart_untranslated(ExportedProgram& program, int64_t opset, const Onnx
     }
     program = retrace(program, table);
     make_functional()(program, config);
+  }
+}
+
+// A range that the user gave is not narrowed without a word: ONNX Runtime's attention refuses empty tensors.
+void warn_of_narrower_ranges(const OnnxModel& model, const DynamicShapes& asked) {
+  std::set<std::string> seen;
+  const SizeConditions sizes = SizeConditions::of(model.metadata);
+  const std::vector<BoolExpr>& conditions = sizes.conditions();
+  for (const auto& [input, axes] : asked) {
+    for (const auto& [axis, dim] : axes) {
+      const bool from_zero = dim.kind() == Dim::Kind::kNamed && dim.range().min <= 0 && seen.insert(dim.name()).second;
+      const BoolExpr not_empty = from_zero ? ge(Expr(Symbol(dim.name())), 1) : BoolExpr(true);
+      if (from_zero && std::find(conditions.begin(), conditions.end(), not_empty) != conditions.end()) {
+        log_warning(
+            "the ONNX model takes {} only, and the range that was asked for begins at {}: operators of ONNX "
+            "Runtime in it refuse empty tensors",
+            not_empty.str(), dim.range().min);
+      }
+    }
   }
 }
 
@@ -222,6 +243,7 @@ ExportedComponent OnnxExporter::export_traced(TracedModel traced, ExportConfig& 
   options.describe_values = onnx_config->optimize;
   options.ort_fusions = onnx_config->ort_fusions;
   OnnxModel converted = to_onnx(program, options);
+  warn_of_narrower_ranges(converted, onnx_config->dynamic_shapes);
   if (onnx_config->optimize) {
     optimize_model(converted, onnx_config->disabled_passes);
     if (onnx_config->ort_fusions) {

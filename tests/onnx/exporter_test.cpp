@@ -4,10 +4,13 @@
 #include "exporters/onnx/emit/reader.h"
 #include "exporters/onnx/emit/save.h"
 #include "tests/onnx/support.h"
+#include "tests/support/tensor_forward.h"
+#include "tests/support/warnings.h"
 
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/randn.h>
-#include <gtest/gtest.h>
+#include <ATen/ops/scaled_dot_product_attention.h>
+#include <gmock/gmock.h>
 
 namespace exporters::onnx {
 namespace {
@@ -43,6 +46,26 @@ TEST(OnnxProgram, SavingTwiceWritesTheWeightsOfNestedGraphsTwice) {
 
   EXPECT_EQ(read_bytes(folder / "a.onnx.data"), read_bytes(folder / "b.onnx.data"));
   EXPECT_GE(std::filesystem::file_size(folder / "b.onnx.data"), 400u);
+}
+
+// A range that the user gave, and that the model cannot take whole.
+TEST(OnnxExporter, TellsThatItTakesNoEmptyTensors) {
+  register_onnx_backend();
+  ExportSource source;
+  source.architecture = "Test";
+  source.forward = exporters::testing::on_named_inputs([](const exporters::testing::Tensors& t) {
+    return exporters::testing::Tensors{at::scaled_dot_product_attention(t[0], t[0], t[0])};
+  });
+  const auto warnings_from = [&](int64_t min) {
+    OnnxConfig config;
+    config.dynamic = true;
+    config.dynamic_shapes = {{"x0", {{0, Dim::named("rows", min, 64)}}}};
+    const exporters::testing::Warnings warnings;
+    OnnxExporter().export_model(source, exporters::testing::named({at::randn({2, 4, 5, 8})}), config);
+    return warnings.texts;
+  };
+  EXPECT_THAT(warnings_from(0), ::testing::ElementsAre(::testing::HasSubstr("rows >= 1 only")));
+  EXPECT_THAT(warnings_from(1), ::testing::IsEmpty());
 }
 
 }  // namespace

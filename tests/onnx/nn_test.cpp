@@ -1,5 +1,4 @@
 #include "tests/onnx/harness.h"
-#include "tests/support/warnings.h"
 
 #include <ATen/ATen.h>
 
@@ -9,11 +8,7 @@ namespace exporters::onnx {
 namespace {
 
 using namespace testing;
-using ::testing::AllOf;
 using ::testing::Contains;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 using ::testing::Not;
 
 at::Tensor x(at::IntArrayRef sizes) { return at::randn(sizes); }
@@ -169,20 +164,6 @@ TEST(OnnxAttention, EveryMaskForm) {
           {q, k, v}, {}, options, {1e-5, 1e-5});
     }
   }
-}
-
-// A range that the user gave, and that the model cannot take whole.
-TEST(OnnxAttention, TellsThatItTakesNoEmptyTensors) {
-  const Forward attention = [](const Tensors& t) {
-    return Tensors{at::scaled_dot_product_attention(t[0], t[0], t[0])};
-  };
-  const auto warnings_with = [&](int64_t min) {
-    const exporters::testing::Warnings warnings;
-    to_onnx(traced(attention, {x({2, 4, 5, 8})}, {{"x0", {{0, Dim::named("rows", min, 64)}}}}), at_opset(23));
-    return warnings.texts;
-  };
-  EXPECT_THAT(warnings_with(0), ElementsAre(AllOf(HasSubstr("rows >= 1"), HasSubstr("scaled_dot_product_attention"))));
-  EXPECT_THAT(warnings_with(1), IsEmpty());
 }
 
 TEST(OnnxAttention, Causal) {
