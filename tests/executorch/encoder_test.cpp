@@ -1,4 +1,4 @@
-// Encoders of text, images and speech with every head, and a module of libtorch's own, exported once and run on
+// Encoders of text with every head, and a module of libtorch's own, exported once and run on
 // ExecuTorch at other sizes.
 #include "examples/own_module/speech_encoder.h"
 #include "exporters/executorch/exporter.h"
@@ -6,7 +6,7 @@
 #include "exporters/models/loading.h"
 #include "tests/executorch/exported.h"
 #include "tests/executorch/support.h"
-#include "tests/reference/encoder_families.h"
+#include "tests/reference/folder.h"
 #include "tests/support/exported_sizes.h"
 
 #include <torch/utils.h>
@@ -43,39 +43,16 @@ void expect_as_eager(const fs::path& checkpoint, const models::SampleSize& sampl
                                                                             kTolerance, bounded(backend));
 }
 
-class EncoderOnExecutorch : public exporters::testing::EncoderFamily {
- protected:
-  static void SetUpTestSuite() { testing::use_executorch(); }
-};
-
-// Given samples of size 1, when each head of each config is exported once, then it runs at every size.
-TEST_P(EncoderOnExecutorch, RunsAtOtherSizes) {
+// Given samples of size 1, when heads of a family are exported once, then they run at every size.
+TEST(EncoderOnExecutorch, RunsAtOtherSizes) {
+  testing::use_executorch();
   size_t count = 0;
-  for (const fs::path& checkpoint : distinct_cases()) {
+  for (const char* name : {"RobertaForMaskedLM_plain_0", "RobertaForQuestionAnswering_changed_0"}) {
+    const fs::path checkpoint = exporters::testing::reference_folder("encoders") / "roberta" / name;
     expect_as_eager(checkpoint, {.batch = 1, .sequence = 1}, "xnnpack");
     ++count;
   }
-  EXPECT_GE(count, 2u);
-}
-
-TEST_P(EncoderOnExecutorch, RunsOnKernelsAlone) {
-  expect_as_eager(distinct_cases().front(), {.batch = 2, .sequence = 8}, "portable");
-}
-
-INSTANTIATE_TEST_SUITE_P(All, EncoderOnExecutorch, exporters::testing::encoder_families(),
-                         exporters::testing::family_name);
-
-// Given a model that interpolates its positions, when it is exported at one size of images, then it runs at others.
-TEST(ImagesOnExecutorch, RunAtOtherSizes) {
-  testing::use_executorch();
-  for (const char* name : {"Dinov2Model_plain_0", "Dinov2Backbone_plain_0", "Dinov2ForImageClassification_swiglu_0"}) {
-    SCOPED_TRACE(name);
-    const auto prepare = [](ExecutorchConfig& config, const ExportSource&, const NamedInputs&) {
-      config.max_dims = {{"batch", kLargestBatch}, {"height", kLargestSide}, {"width", kLargestSide}};
-    };
-    exporters::testing::expect_exported_images<ExecutorchExporter, ExecutorchConfig>(
-        models::load(exporters::testing::reference_folder("vision") / "dinov2" / name), kTolerance, prepare);
-  }
+  EXPECT_EQ(count, 2u);
 }
 
 // ── BERT ──
