@@ -192,8 +192,11 @@ TEST(ToOnnx, TellsOfOperatorsThatTheCpuProviderDoesNotRunOnFloat64) {
     const exporters::testing::Warnings warnings;
     const auto folder = scratch_folder();
     save_model(to_onnx(program), folder / "m.onnx");
-    const std::string error = error_of([&] { const OnnxRunner runner(folder / "m.onnx"); });
-    EXPECT_EQ(error == "no error", warnings.texts.empty()) << error;
+    if (warnings.texts.empty()) {
+      EXPECT_NO_THROW(OnnxRunner(folder / "m.onnx"));
+    } else {
+      EXPECT_THAT(error_of([&] { const OnnxRunner runner(folder / "m.onnx"); }), HasSubstr("NOT_IMPLEMENTED"));
+    }
     return warnings.texts;
   };
   EXPECT_THAT(warnings_of([](const Tensors& t) { return Tensors{at::gelu(t[0]).erf()}; }),

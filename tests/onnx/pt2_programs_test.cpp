@@ -20,8 +20,9 @@ using exporters::testing::TemporaryFolder;
 
 // What cannot be exported, with what would lift it.
 constexpr ExportSkip EXPORT_SKIPS[] = {
-    {"pt2_cases", "mutates_input", "the result of a write to an input has to become an output"},
-    {"pt2_cases", "mutates_input_decomposed", "the result of a write to an input has to become an output"},
+    {"pt2_cases", "in_place_parts", "complex numbers have no operators: needs their parts as an axis"},
+    {"pt2_cases", "in_place_shapes", "resize has no operator: needs a decomposition into a slice and a padded copy"},
+    {"pt2_cases", "interpolates", "ONNX Runtime rounds sizes of fractional factors otherwise: needs them as sizes"},
     {"pt2_cases", "mutates_buffer", "ONNX has no state: the buffer has to become an input and an output"},
     {"pt2_cases", "mutates_buffer_decomposed", "ONNX has no state: the buffer has to become an input and an output"},
     {"pt2_cases", "shared_parts", "ONNX has no state: the buffer has to become an input and an output"},
@@ -48,12 +49,19 @@ NamedInputs recorded_inputs(const ExportedProgram& program, const fs::path& call
   return inputs;
 }
 
+// Numbers among the outputs are not recorded.
+bool is_tensor(const ExportedProgram& program, const std::string& path) {
+  const std::vector<LeafInfo> leaves = program.output_leaves();
+  return std::none_of(leaves.begin(), leaves.end(), [&](const LeafInfo& leaf) {
+    const Value* value = leaf.placeholder.empty() ? nullptr : program.graph->find(leaf.placeholder);
+    return leaf.path == path && value != nullptr && !value->is_tensor();
+  });
+}
+
 std::string check(const fs::path& folder, bool optimize) {
   [[maybe_unused]] static const bool registered = (register_onnx_backend(), true);
   const std::shared_ptr<ExportedProgram> program = load_pt2(folder / "model.pt2");
-  const auto inputs_of = [given = load_pt2(folder / "model.pt2")](const fs::path& call) {
-    return recorded_inputs(*given, call);
-  };
+  const TracedModel given = traced_model(load_pt2(folder / "model.pt2"));  // an export changes its program
   const TemporaryFolder target;
   OnnxConfig config;
   config.optimize = optimize;
@@ -62,8 +70,11 @@ std::string check(const fs::path& folder, bool optimize) {
   OnnxComponentRunner runner(exported.component());
   for (const fs::path& call : exporters::testing::recorded_calls(folder)) {
     std::vector<at::Tensor> outputs;
-    for (const auto& [path, tensor] : runner.run(inputs_of(call)).tensors()) {
-      outputs.push_back(tensor);
+    const PyTree result = runner.run(recorded_inputs(*given.program, call));
+    for (const auto& [path, tensor] : result.tensors()) {
+      if (is_tensor(*given.program, path)) {
+        outputs.push_back(tensor);
+      }
     }
     const std::string problem =
         exporters::testing::recorded_difference(outputs, exporters::testing::recorded_tensors(call, "out"), kTolerance);
