@@ -1,6 +1,7 @@
 // Programs as the framework holds them: saved, loaded, saved again.
 #include "exporters/onnx/exporter.h"
 
+#include "exporters/framework/exported_model.h"
 #include "exporters/onnx/emit/reader.h"
 #include "exporters/onnx/emit/save.h"
 #include "tests/onnx/support.h"
