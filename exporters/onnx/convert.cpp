@@ -156,7 +156,7 @@ class Converter {
     if (options_.describe_values) {
       describe_values();
     }
-    rename_outputs();
+    rename_values(context_.graph(), renamed_);  // names are unique over all graphs
     remove_dead_nodes(context_.graph());
     return finish();
   }
@@ -171,7 +171,6 @@ class Converter {
   void add_output(const Value* value, const std::string& name);
   void warn_of_missing_kernels() const;
   void describe_values();
-  void rename_outputs();
   OnnxModel finish();
   OnnxValueInfo info(const std::string& name, const Value* value) const;
 
@@ -300,21 +299,6 @@ void Converter::describe_values() {
   }
 }
 
-// Names are unique over all graphs, so that one that a graph inside a node takes from outside is renamed alike.
-void Converter::rename_outputs() {
-  for_each_graph(context_.graph(), [&](OnnxGraph& graph) {
-    const auto rename = [&](std::string& name) {
-      if (const auto renamed = renamed_.find(name); renamed != renamed_.end()) {
-        name = renamed->second;
-      }
-    };
-    for (OnnxNode& node : graph.nodes) {
-      std::for_each(node.inputs.begin(), node.inputs.end(), rename);
-      std::for_each(node.outputs.begin(), node.outputs.end(), rename);
-    }
-  });
-}
-
 OnnxModel Converter::finish() {
   OnnxModel model;
   model.ir_version = ir_version_for_opset(options_.opset);
@@ -348,9 +332,8 @@ SizeConditions Converter::size_conditions() const {
   for (const Guard& guard : program_.guards) {
     conditions.push_back(axes_.condition(guard.condition));
   }
-  for (const auto& [requirement, place] : context_.requirements()) {
+  for (const BoolExpr& requirement : context_.requirements()) {
     conditions.push_back(axes_.condition(requirement));
-    log_debug("the ONNX model takes sizes with {} only, for {}", conditions.back().str(), place);
   }
   return SizeConditions(std::move(conditions));
 }

@@ -6,12 +6,12 @@
 #include "exporters/support/error.h"
 #include "exporters/support/mapped_file.h"
 
-#include <algorithm>
 #include <cstring>
 #include <map>
 #include <optional>
 #include <set>
 #include <tuple>
+#include <unordered_map>
 
 namespace exporters::onnx {
 namespace {
@@ -19,30 +19,9 @@ namespace {
 // Equal tensors: dtype, dims, and where the bytes come from.
 using Identity = std::tuple<OnnxType, std::vector<int64_t>, std::string, uint64_t>;
 
-void rename_inputs(OnnxGraph& graph, const std::map<std::string, std::string>& names) {
-  const auto nested = [&](std::shared_ptr<OnnxGraph>& body) {
-    body = std::make_shared<OnnxGraph>(*body);
-    rename_inputs(*body, names);
-  };
-  for (OnnxNode& node : graph.nodes) {
-    for (std::string& input : node.inputs) {
-      if (const auto found = names.find(input); found != names.end()) {
-        input = found->second;
-      }
-    }
-    for (OnnxAttribute& attribute : node.attributes) {
-      if (auto* body = std::get_if<std::shared_ptr<OnnxGraph>>(&attribute.data)) {
-        nested(*body);
-      } else if (auto* bodies = std::get_if<std::vector<std::shared_ptr<OnnxGraph>>>(&attribute.data)) {
-        std::for_each(bodies->begin(), bodies->end(), nested);
-      }
-    }
-  }
-}
-
 void merge_equal_weights(OnnxGraph& graph) {
   std::map<Identity, std::string> first;
-  std::map<std::string, std::string> renamed;
+  std::unordered_map<std::string, std::string> renamed;
   for (const OnnxTensor& tensor : graph.initializers) {
     if (const auto key = bytes_key(tensor)) {
       const auto [known, fresh] =
@@ -57,7 +36,7 @@ void merge_equal_weights(OnnxGraph& graph) {
   }
   if (!renamed.empty()) {
     std::erase_if(graph.initializers, [&](const OnnxTensor& tensor) { return renamed.contains(tensor.name); });
-    rename_inputs(graph, renamed);
+    rename_values(graph, renamed);
   }
 }
 

@@ -206,35 +206,62 @@ void remove_dead_nodes(OnnxGraph& graph) {
   std::erase_if(graph.initializers, [&](const OnnxTensor& tensor) { return !used.contains(tensor.name); });
 }
 
-void for_each_tensor(const OnnxGraph& graph, const std::function<void(const OnnxTensor&)>& visit) {
-  std::for_each(graph.initializers.begin(), graph.initializers.end(), visit);
-  for (const OnnxNode& node : graph.nodes) {
-    for (const OnnxAttribute& attribute : node.attributes) {
-      if (const auto* tensor = std::get_if<OnnxTensor>(&attribute.data)) {
-        visit(*tensor);
-      }
-    }
-    for_each_inner_graph(node, [&](OnnxGraph& inner) { for_each_tensor(std::as_const(inner), visit); });
-  }
-}
-
-void for_each_tensor(OnnxGraph& graph, const std::function<void(OnnxTensor&)>& visit) {
-  std::for_each(graph.initializers.begin(), graph.initializers.end(), visit);
-  const auto visit_body = [&](std::shared_ptr<OnnxGraph>& body) {
-    body = std::make_shared<OnnxGraph>(*body);
-    for_each_tensor(*body, visit);
+void detach_inner_graphs(OnnxGraph& graph) {
+  const auto detach = [](std::shared_ptr<OnnxGraph>& inner) {
+    inner = std::make_shared<OnnxGraph>(*inner);
+    detach_inner_graphs(*inner);
   };
   for (OnnxNode& node : graph.nodes) {
     for (OnnxAttribute& attribute : node.attributes) {
-      if (auto* tensor = std::get_if<OnnxTensor>(&attribute.data)) {
-        visit(*tensor);
-      } else if (auto* body = std::get_if<std::shared_ptr<OnnxGraph>>(&attribute.data)) {
-        visit_body(*body);
+      if (auto* body = std::get_if<std::shared_ptr<OnnxGraph>>(&attribute.data)) {
+        detach(*body);
       } else if (auto* bodies = std::get_if<std::vector<std::shared_ptr<OnnxGraph>>>(&attribute.data)) {
-        std::for_each(bodies->begin(), bodies->end(), visit_body);
+        std::for_each(bodies->begin(), bodies->end(), detach);
       }
     }
   }
+}
+
+void rename_values(OnnxGraph& graph, const std::unordered_map<std::string, std::string>& names) {
+  const auto rename = [&](std::string& name) {
+    if (const auto found = names.find(name); found != names.end()) {
+      name = found->second;
+    }
+  };
+  detach_inner_graphs(graph);
+  for_each_graph(graph, [&](OnnxGraph& each) {
+    for (OnnxNode& node : each.nodes) {
+      std::for_each(node.inputs.begin(), node.inputs.end(), rename);
+      std::for_each(node.outputs.begin(), node.outputs.end(), rename);
+    }
+  });
+}
+
+namespace {
+
+// Graph is OnnxGraph or const OnnxGraph.
+template <typename Graph, typename Visit>
+void visit_tensors(Graph& graph, const Visit& visit) {
+  std::for_each(graph.initializers.begin(), graph.initializers.end(), visit);
+  for (auto& node : graph.nodes) {
+    for (auto& attribute : node.attributes) {
+      if (auto* tensor = std::get_if<OnnxTensor>(&attribute.data)) {
+        visit(*tensor);
+      }
+    }
+    for_each_inner_graph(node, [&](OnnxGraph& inner) { visit_tensors<Graph>(inner, visit); });
+  }
+}
+
+}  // namespace
+
+void for_each_tensor(const OnnxGraph& graph, const std::function<void(const OnnxTensor&)>& visit) {
+  visit_tensors(graph, visit);
+}
+
+void for_each_tensor(OnnxGraph& graph, const std::function<void(OnnxTensor&)>& visit) {
+  detach_inner_graphs(graph);
+  visit_tensors(graph, visit);
 }
 
 }  // namespace exporters::onnx

@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -138,13 +139,18 @@ struct OnnxGraph {
 void for_each_inner_graph(const OnnxNode& node, const std::function<void(OnnxGraph&)>& visit);
 /// Visits a graph, then those inside it at any depth.
 void for_each_graph(OnnxGraph& graph, const std::function<void(OnnxGraph&)>& visit);
+/// Copies of a graph share the graphs inside its nodes: makes them, at any depth, this graph's own.
+void detach_inner_graphs(OnnxGraph& graph);
+/// Gives values other names where nodes take or give them, those of graphs inside nodes included, which become the
+/// graph's own.
+void rename_values(OnnxGraph& graph, const std::unordered_map<std::string, std::string>& names);
 /// Removes the nodes of which no output is used by another node, by a graph inside one, or as an output of the graph;
 /// then the initializers that nothing uses.
 void remove_dead_nodes(OnnxGraph& graph);
 
 /// Visits every tensor of a graph: initializers, tensors in attributes, and those of nested graphs.
 void for_each_tensor(const OnnxGraph& graph, const std::function<void(const OnnxTensor&)>& visit);
-/// The same, to change them. Copies of a graph share nested graphs, so these are copied first.
+/// The same, to change them, after detach_inner_graphs.
 void for_each_tensor(OnnxGraph& graph, const std::function<void(OnnxTensor&)>& visit);
 
 /// A model's metadata_props: keys are not always unique, and their order is kept.

@@ -1,3 +1,4 @@
+#include "exporters/onnx/emit/operators.h"
 #include "exporters/onnx/optimize/passes.h"
 
 #include <fmt/ranges.h>
@@ -8,37 +9,9 @@
 namespace exporters::onnx {
 namespace {
 
-// Two draws are two.
-bool is_random(const OnnxNode& node) {
-  return node.op_type.starts_with("Random") || node.op_type == "Bernoulli" || node.op_type == "Multinomial" ||
-         node.op_type == "Dropout";
-}
-
-// False for attributes that hold tensors or graphs: those are not compared.
-bool append_attribute(std::string& key, const OnnxAttribute& attribute) {
-  key += ';' + attribute.name + '=';
-  return std::visit(
-      [&](const auto& data) {
-        using T = std::decay_t<decltype(data)>;
-        if constexpr (std::is_same_v<T, int64_t>) {
-          key += std::to_string(data);
-        } else if constexpr (std::is_same_v<T, float>) {
-          key += fmt::format("{:a}", data);
-        } else if constexpr (std::is_same_v<T, std::string>) {
-          key += fmt::format("{}:{}", data.size(), data);
-        } else if constexpr (std::is_same_v<T, std::vector<int64_t>>) {
-          key += fmt::format("{}", fmt::join(data, ","));
-        } else {
-          return false;
-        }
-        return true;
-      },
-      attribute.data);
-}
-
 // Empty for a node that is not to be merged.
 std::string key_of(const OnnxNode& node) {
-  if (is_random(node)) {
+  if (is_random(node.op_type)) {
     return {};
   }
   std::string key = node.domain + '.' + node.op_type;
@@ -54,9 +27,8 @@ std::string key_of(const OnnxNode& node) {
     attributes.push_back(&attribute);
   }
   std::sort(attributes.begin(), attributes.end(), [](const auto* a, const auto* b) { return a->name < b->name; });
-  const bool comparable = std::all_of(attributes.begin(), attributes.end(), [&](const OnnxAttribute* attribute) {
-    return append_attribute(key, *attribute);
-  });
+  const bool comparable = std::all_of(attributes.begin(), attributes.end(),
+                                      [&](const OnnxAttribute* attribute) { return append_to_key(key, *attribute); });
   return comparable ? key : std::string();
 }
 

@@ -1,5 +1,7 @@
 #include "exporters/onnx/optimize/infer_facts.h"
 
+#include "exporters/onnx/emit/operators.h"
+
 #include <algorithm>
 #include <array>
 #include <string_view>
@@ -9,12 +11,6 @@ namespace {
 
 using Facts = std::unordered_map<std::string, ValueFacts>;
 using Dims = std::vector<OnnxDim>;
-
-bool is_comparison(std::string_view op) {
-  static constexpr std::array<std::string_view, 11> kOps = {
-      "And", "Equal", "Greater", "GreaterOrEqual", "IsInf", "IsNaN", "Less", "LessOrEqual", "Not", "Or", "Xor"};
-  return std::find(kOps.begin(), kOps.end(), op) != kOps.end();
-}
 
 // Of the first input's type and sizes.
 bool keeps_sizes(const OnnxNode& node) {
@@ -114,7 +110,7 @@ class Inference {
       return {input(node, 1).dtype, std::nullopt};
     }
     if (is_binary_elementwise(node)) {
-      return {is_comparison(node.op_type) ? OnnxType::kBool : first.dtype, broadcast(first, input(node, 1))};
+      return {gives_bool(node.op_type) ? OnnxType::kBool : first.dtype, broadcast(first, input(node, 1))};
     }
     if (node.op_type == "Gemm") {
       return {first.dtype, product_dims(node, first, input(node, 1))};
@@ -123,7 +119,7 @@ class Inference {
       return {first.dtype, std::nullopt};
     }
     if (keeps_sizes(node)) {
-      return {is_comparison(node.op_type) ? OnnxType::kBool : first.dtype, first.dims};
+      return {gives_bool(node.op_type) ? OnnxType::kBool : first.dtype, first.dims};
     }
     return {};
   }

@@ -142,7 +142,7 @@ void optimize_program(ExportedProgram& program, const std::vector<std::string>& 
 // is for those that only change something.
 void optimize_model(OnnxModel& model, const std::vector<std::string>& disabled) {
   constexpr int kMostRounds = 6;
-  for_each_tensor(model.graph, [](OnnxTensor&) {});  // graphs inside nodes are then this model's own
+  detach_inner_graphs(model.graph);
   EditScope scope = edit_scope(model);
   for (int round = 0; round < kMostRounds; ++round) {
     size_t changes = 0;

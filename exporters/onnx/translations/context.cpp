@@ -1,6 +1,7 @@
 #include "exporters/onnx/translations/context.h"
 
 #include "exporters/graph/deferred_tensor.h"
+#include "exporters/onnx/emit/operators.h"
 #include "exporters/support/error.h"
 
 #include <ATen/ops/scalar_tensor.h>
@@ -18,8 +19,6 @@ namespace {
 // those inline.
 constexpr size_t kInlineBytes = 256;
 
-constexpr std::array<std::string_view, 11> kBoolOps = {
-    "Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Not", "And", "Or", "Xor", "IsNaN", "IsInf"};
 // Of ONNX Runtime 1.32's CPU provider, found by opening a model of each operator for each dtype. bfloat16 has few
 // kernels too, but is computed as float (compute_dtype); float16 has all.
 constexpr std::array<std::string_view, 26> kNoFloat64Kernel = {"Acos",
@@ -56,7 +55,7 @@ bool contains(const std::array<std::string_view, N>& list, std::string_view item
 }
 
 c10::ScalarType result_dtype(std::string_view op, const OnnxValues& inputs, const Attrs& attrs) {
-  if (contains(kBoolOps, op)) {
+  if (gives_bool(op)) {
     return c10::kBool;
   }
   if (contains(kLongOps, op)) {
@@ -71,36 +70,19 @@ c10::ScalarType result_dtype(std::string_view op, const OnnxValues& inputs, cons
   return inputs.at(op == "Where" ? 1 : 0).dtype;
 }
 
-void append_key(std::string& key, const OnnxAttribute& attribute) {
-  key += ';' + attribute.name + '=';
-  std::visit(
-      [&](const auto& data) {
-        using T = std::decay_t<decltype(data)>;
-        if constexpr (std::is_same_v<T, int64_t>) {
-          key += std::to_string(data);
-        } else if constexpr (std::is_same_v<T, float>) {
-          key += fmt::format("{:a}", data);
-        } else if constexpr (std::is_same_v<T, std::string>) {
-          key += data;
-        } else if constexpr (std::is_same_v<T, std::vector<int64_t>>) {
-          key += fmt::format("{}", fmt::join(data, ","));
-        } else if constexpr (std::is_same_v<T, std::shared_ptr<OnnxGraph>>) {
-          key += data->name;  // no two are alike
-        }
-      },
-      attribute.data);
-}
-
-std::string node_key(std::string_view op, const OnnxValues& inputs, const Attrs& attrs, size_t outputs) {
-  std::string key(op);
-  key += ':' + std::to_string(outputs);
+// Empty for a node that is never equal to another.
+std::string node_key(std::string_view domain, std::string_view op, const OnnxValues& inputs, const Attrs& attrs,
+                     size_t outputs) {
+  if (is_random(op)) {
+    return {};
+  }
+  std::string key = fmt::format("{}.{}:{}", domain, op, outputs);
   for (const OnnxValue& input : inputs) {
     key += '|' + input.name;
   }
-  for (const OnnxAttribute& attribute : attrs) {
-    append_key(key, attribute);
-  }
-  return key;
+  const bool comparable = std::all_of(attrs.begin(), attrs.end(),
+                                      [&](const OnnxAttribute& attribute) { return append_to_key(key, attribute); });
+  return comparable ? key : std::string();
 }
 
 std::string tensor_bytes(const at::Tensor& tensor) {
@@ -166,9 +148,8 @@ OnnxValues TranslationContext::emit_contrib(std::string_view op, const OnnxValue
 
 OnnxValues TranslationContext::emit_node(std::string_view domain, std::string_view op, const OnnxValues& inputs,
                                          const Attrs& attrs, size_t outputs) {
-  std::string key = std::string(domain) + '.' + node_key(op, inputs, attrs, outputs);
-  const auto known = emitted_.find(key);
-  if (known != emitted_.end() && !op.starts_with("Random")) {  // two draws are two
+  std::string key = node_key(domain, op, inputs, attrs, outputs);
+  if (const auto known = emitted_.find(key); known != emitted_.end()) {
     return known->second;
   }
   OnnxNode node;
@@ -194,7 +175,9 @@ OnnxValues TranslationContext::emit_node(std::string_view domain, std::string_vi
     producers_[results.back().name] = graph_.nodes.size();
   }
   graph_.nodes.push_back(std::move(node));
-  emitted_.insert_or_assign(std::move(key), results);
+  if (!key.empty()) {
+    emitted_.emplace(std::move(key), results);
+  }
   return results;
 }
 
@@ -326,10 +309,8 @@ void TranslationContext::require_not_empty(const Expr& size) {
 }
 
 void TranslationContext::require(const BoolExpr& condition) {
-  const bool is_known = std::any_of(requirements_.begin(), requirements_.end(),
-                                    [&](const Requirement& each) { return each.condition == condition; });
-  if (!is_known) {
-    requirements_.push_back({condition, node_ == nullptr ? std::string() : node_->describe()});
+  if (std::find(requirements_.begin(), requirements_.end(), condition) == requirements_.end()) {
+    requirements_.push_back(condition);
   }
 }
 

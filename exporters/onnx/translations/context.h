@@ -101,11 +101,7 @@ class TranslationContext {
   void require_not_empty(const Expr& size);
   /// The same for any condition.
   void require(const BoolExpr& condition);
-  struct Requirement {
-    BoolExpr condition;
-    std::string place;  ///< the first node that asked
-  };
-  const std::vector<Requirement>& requirements() const { return requirements_; }
+  const std::vector<BoolExpr>& requirements() const { return requirements_; }
   /// Operators on float64 that were emitted, and that ONNX Runtime's CPU provider has no kernel of.
   const std::set<std::string>& without_kernel() const { return without_kernel_; }
   /// Says where an unbacked symbol's value is: an integer tensor of one element.
@@ -241,7 +237,7 @@ class TranslationContext {
   std::unordered_map<Symbol, OnnxValue> symbols_;
   std::unordered_map<Expr, OnnxValue> size_values_;
   std::unordered_map<const Value*, OnnxValue> values_;
-  std::vector<Requirement> requirements_;
+  std::vector<BoolExpr> requirements_;
   std::set<std::string> without_kernel_;
 };
 
