@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <unordered_map>
 
 namespace exporters::onnx {
 namespace {
@@ -55,26 +56,12 @@ struct Use {
 
 using Uses = std::map<std::string, std::vector<Use>>;
 
-void add_nested_uses(const OnnxGraph& graph, Uses& uses);
-
-void add_uses_in_attributes(const OnnxNode& node, Uses& uses) {
-  for (const OnnxAttribute& attribute : node.attributes) {
-    if (const auto* body = std::get_if<std::shared_ptr<OnnxGraph>>(&attribute.data)) {
-      add_nested_uses(**body, uses);
-    } else if (const auto* bodies = std::get_if<std::vector<std::shared_ptr<OnnxGraph>>>(&attribute.data)) {
-      for (const auto& each : *bodies) {
-        add_nested_uses(*each, uses);
-      }
-    }
-  }
-}
-
 void add_nested_uses(const OnnxGraph& graph, Uses& uses) {
   for (const OnnxNode& node : graph.nodes) {
     for (const std::string& input : node.inputs) {
       uses[input].push_back({});
     }
-    add_uses_in_attributes(node, uses);
+    for_each_inner_graph(node, [&](const OnnxGraph& inner) { add_nested_uses(inner, uses); });
   }
   for (const OnnxValueInfo& output : graph.outputs) {
     uses[output.name].push_back({});
@@ -87,7 +74,7 @@ Uses uses_of(OnnxGraph& graph) {
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       uses[node.inputs[i]].push_back({&node, i});
     }
-    add_uses_in_attributes(node, uses);
+    for_each_inner_graph(node, [&](const OnnxGraph& inner) { add_nested_uses(inner, uses); });
   }
   for (const OnnxValueInfo& output : graph.outputs) {
     uses[output.name].push_back({});
@@ -108,10 +95,36 @@ struct Weight {
   const OnnxTensor& tensor() const { return *tensors.front(); }
 };
 
+using VectorLengths = std::unordered_map<std::string, int64_t>;
+
+// The lengths of constant vectors, also of those that are converted.
+VectorLengths vector_lengths(const OnnxGraph& graph) {
+  VectorLengths lengths;
+  for (const OnnxTensor& tensor : graph.initializers) {
+    if (tensor.dims.size() == 1) {
+      lengths.emplace(tensor.name, tensor.dims[0]);
+    }
+  }
+  VectorLengths converted;
+  for (const OnnxNode& node : graph.nodes) {
+    if (node.op_type == "Cast" && node.domain.empty()) {
+      if (const auto source = lengths.find(node.inputs.at(0)); source != lengths.end()) {
+        converted.emplace(node.outputs.at(0), source->second);
+      }
+    }
+  }
+  lengths.merge(converted);
+  return lengths;
+}
+
 class WeightQuantizer {
  public:
   WeightQuantizer(OnnxModel& model, const QuantizationOptions& options)
-      : model_(model), graph_(model.graph), options_(options), uses_(uses_of(graph_)) {}
+      : model_(model),
+        graph_(model.graph),
+        options_(options),
+        uses_(uses_of(graph_)),
+        vectors_(vector_lengths(graph_)) {}
 
   QuantizedWeights run() {
     for (Weight& weight : weights()) {
@@ -133,13 +146,13 @@ class WeightQuantizer {
   void quantize(const Weight& weight);
   std::vector<std::string> add_initializers(const std::shared_ptr<const QuantizedMatrix>& matrix);
   void replace(OnnxNode& node, const QuantizedMatrix& matrix, const std::vector<std::string>& inputs);
-  bool is_vector(const std::string& name, int64_t length) const;
   void finish();
 
   OnnxModel& model_;
   OnnxGraph& graph_;
   const QuantizationOptions& options_;
   Uses uses_;
+  const VectorLengths vectors_;
   std::vector<OnnxTensor> added_;
   std::vector<OnnxNode> additions_;  ///< of biases that MatMulNBits does not take
   std::set<std::string> removed_;    ///< initializers
@@ -281,7 +294,7 @@ void WeightQuantizer::replace(OnnxNode& node, const QuantizedMatrix& matrix, con
   const std::string bias = node.inputs.size() > 2 ? node.inputs[2] : "";
   node.inputs.resize(1);
   node.inputs.insert(node.inputs.end(), inputs.begin(), inputs.end());
-  if (is_vector(bias, outputs)) {
+  if (const auto length = vectors_.find(bias); length != vectors_.end() && length->second == outputs) {
     node.inputs.resize(6);
     node.inputs[5] = bias;
   } else if (!bias.empty()) {
@@ -296,19 +309,6 @@ void WeightQuantizer::replace(OnnxNode& node, const QuantizedMatrix& matrix, con
                      {"accuracy_level", options_.accuracy_level},
                      {"bits", options_.format.bits},
                      {"block_size", options_.format.block_size}};
-}
-
-// A constant [length], also one that is converted.
-bool WeightQuantizer::is_vector(const std::string& name, int64_t length) const {
-  std::string wanted = name;
-  for (const OnnxNode& node : graph_.nodes) {
-    if (node.op_type == "Cast" && node.domain.empty() && node.outputs.at(0) == name) {
-      wanted = node.inputs.at(0);
-    }
-  }
-  return std::any_of(graph_.initializers.begin(), graph_.initializers.end(), [&](const OnnxTensor& tensor) {
-    return tensor.name == wanted && tensor.dims == std::vector<int64_t>{length};
-  });
 }
 
 void WeightQuantizer::finish() {
