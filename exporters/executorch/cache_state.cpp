@@ -131,24 +131,25 @@ void keep_cache_in_program(std::vector<ComponentExport>& components) {
   change(decode, buffers, [=](const Forward& forward) { return decode_forward(forward, filled, buffers); });
 }
 
-StaticBatch::StaticBatch(DynamoConfig& config, const AxisLabels& labels, const NamedInputs& inputs)
-    : config_(config), before_(config.dynamic_shapes) {
-  for (const auto& [name, value] : inputs) {
-    for (const auto& [path, tensor] : value.tensors()) {
-      const std::string leaf = path.empty() ? name : name + "." + path;
-      const auto axes = labels.find(leaf);
-      for (int64_t axis = 0; axes != labels.end() && axis < tensor.dim(); ++axis) {
-        const auto label = axes->second.find(axis);
-        if (label == axes->second.end() || label->second.name != "batch") {
-          continue;
-        }
-        const auto [place, is_new] = config.dynamic_shapes[leaf].try_emplace(axis, Dim::Static());
-        if (!is_new && place->second.kind() != Dim::Kind::kStatic) {
-          config.dynamic_shapes = before_;
-          throw Error("the batch of '" + leaf + "' is asked to be dynamic, and the cache in the program has one batch",
-                      "keeps_cache", "Give a --sample of the batch that the program is to serve.");
-        }
+void fix_batch(AxisLabels& labels, const DynamoConfig& config) {
+  const auto is_asked_for = [&](const std::string& leaf, int64_t axis) {
+    const auto asked = config.dynamic_shapes.find(leaf);
+    if (asked == config.dynamic_shapes.end()) {
+      return false;
+    }
+    const auto dim = asked->second.find(axis);
+    return dim != asked->second.end() && dim->second.kind() != Dim::Kind::kStatic;
+  };
+  for (auto& [leaf, axes] : labels) {
+    for (auto& [axis, label] : axes) {
+      if (label.name != "batch") {
+        continue;
       }
+      if (is_asked_for(leaf, axis)) {
+        throw Error("the batch of '" + leaf + "' is asked to be dynamic, and the cache in the program has one batch",
+                    "keeps_cache", "Give a --sample of the batch that the program is to serve.");
+      }
+      label = {};  // without a name the axis is fixed
     }
   }
 }

@@ -14,18 +14,8 @@ namespace exporters::executorch {
 /// empty the cache.
 void keep_cache_in_program(std::vector<ComponentExport>& components);
 
-/// Where these inputs have axes named "batch", they are static while this lives: state has one batch. Throws Error for
-/// one that was asked to be dynamic by itself.
-class StaticBatch {
- public:
-  StaticBatch(DynamoConfig& config, const AxisLabels& labels, const NamedInputs& inputs);
-  ~StaticBatch() { config_.dynamic_shapes = std::move(before_); }
-  StaticBatch(const StaticBatch&) = delete;
-  StaticBatch& operator=(const StaticBatch&) = delete;
-
- private:
-  DynamoConfig& config_;
-  DynamicShapes before_;
-};
+/// Fixes the axes named "batch" to the sample's: state has one batch. Throws Error for one that the config asks to be
+/// dynamic by itself.
+void fix_batch(AxisLabels& labels, const DynamoConfig& config);
 
 }  // namespace exporters::executorch

@@ -213,9 +213,8 @@ ExportedComponent ExecutorchExporter::export_program(const ExportSource& model, 
   if (recipe.prepare) {
     recipe.prepare(prepared, inputs);
   }
-  std::optional<StaticBatch> one_batch;
   if (as_config(config).keeps_cache) {
-    one_batch.emplace(as_config(config), prepared.axis_labels, inputs);
+    fix_batch(prepared.axis_labels, as_config(config));
   }
   return DynamoExporter::export_program(prepared, inputs, config);
 }

@@ -174,9 +174,7 @@ std::map<std::string, Range> axes_of(const GenerationComponent& part, std::map<s
 ExportedModel export_generation(const HfExporter& exporter, const ExportRequest& request) {
   const std::shared_ptr<const models::PreTrainedModel> model = load(request);
   const GenerationConfig generation = load_generation_config(request.source, generation_settings(request));
-  const auto first_config = config_of(exporter, request, request.dynamic);
-  const bool by_default = request.dynamic && merges(exporter, first_config.get(), *model, {});
-  const bool merged = request.merged.value_or(by_default);
+  const bool merged = merges(exporter, config_of(exporter, request, request.dynamic).get(), *model, request.merged);
   std::vector<ComponentExport> components;
   std::vector<std::unique_ptr<ExportConfig>> configs;
   for (const GenerationComponent& part :

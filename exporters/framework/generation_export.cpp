@@ -21,8 +21,8 @@ const ExportConfig* decode_config(const GenerationExport& request) {
   return named == request.component_configs.end() ? request.config : named->second;
 }
 
-bool is_dynamic(const GenerationExport& request) {
-  const auto* dynamo = dynamic_cast<const DynamoConfig*>(decode_config(request));
+bool is_dynamic(const ExportConfig* config) {
+  const auto* dynamo = dynamic_cast<const DynamoConfig*>(config);
   return dynamo == nullptr || dynamo->dynamic;
 }
 
@@ -47,7 +47,7 @@ void check_configs(const GenerationExport& request, const std::vector<Generation
 
 bool merges(const HfExporter& exporter, const ExportConfig* config, const models::PreTrainedModel& model,
             std::optional<bool> wanted) {
-  const bool can = model.encoder() == nullptr && model.image_text_parts() == nullptr;
+  const bool can = is_dynamic(config) && model.encoder() == nullptr && model.image_text_parts() == nullptr;
   return wanted.value_or(can && config != nullptr && exporter.merges_generation(*config));
 }
 
@@ -78,7 +78,7 @@ ExportSource export_source(const GenerationComponent& component, models::Forward
 ExportedModel HfExporter::export_for_generation(const GenerationExport& request) const {
   const std::vector<GenerationComponent> parts =
       decompose_for_generation(request.model, request.sample_inputs, request.generation_config,
-                               {.dynamic = is_dynamic(request),
+                               {.dynamic = is_dynamic(decode_config(request)),
                                 .multi_token_decode = request.multi_token_decode,
                                 .merged = merges(*this, decode_config(request), *request.model, request.merged)});
   check_configs(request, parts);

@@ -29,8 +29,8 @@ struct GenerationExport {
   models::ForwardArgs flags = {};
 };
 
-/// Whether prefill and decode become one component: as wanted, else as the exporter prefers for the config and the
-/// model allows.
+/// Whether prefill and decode become one component: as wanted, else as the exporter prefers for the config, where the
+/// model and its sizes allow it.
 bool merges(const HfExporter& exporter, const ExportConfig* config, const models::PreTrainedModel& model,
             std::optional<bool> wanted);
 
