@@ -173,4 +173,24 @@ std::vector<std::filesystem::path> checkpoints(const std::filesystem::path& fold
   return found;
 }
 
+size_t expect_recorded_calls(const std::filesystem::path& folder) {
+  constexpr double kFloat32 = 1e-5;
+  constexpr double kBFloat16 = 2 * 4.0 / 256;  // which keeps 8 bits
+  size_t count = 0;
+  for (const std::filesystem::path& checkpoint : checkpoints(folder)) {
+    SCOPED_TRACE(checkpoint.filename().string());
+    const auto model = models::load(checkpoint);
+    EXPECT_TRUE(checkpoint.filename().string().starts_with(model->class_name() + "_"));
+    EXPECT_TRUE(model->load_report().surplus_keys.empty());
+    const bool is_half = model->load_report().dtype == at::kBFloat16;
+    for (const std::filesystem::path& file : recordings(checkpoint)) {
+      SCOPED_TRACE(file.filename().string());
+      const DecoderCall call(file);
+      call.expect((*model)(call.args), is_half ? kBFloat16 : kFloat32);
+      ++count;
+    }
+  }
+  return count;
+}
+
 }  // namespace exporters::testing

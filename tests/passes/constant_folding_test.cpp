@@ -1,9 +1,8 @@
 #include "exporters/passes/constant_folding.h"
 
-#include "exporters/interpreter/interpreter.h"
 #include "exporters/support/error.h"
 #include "tests/graph/metadata.h"
-#include "tests/interpreter/graph_builder.h"
+#include "tests/passes/pass_fixture.h"
 
 #include <ATen/Functions.h>
 #include <gmock/gmock.h>
@@ -15,29 +14,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-std::vector<std::string> calls(const Graph& graph) {
-  std::vector<std::string> names;
-  for (const Node& node : graph) {
-    if (node.kind() == Node::Kind::kCall) {
-      names.push_back(node.name());
-    }
-  }
-  return names;
-}
-
-struct ConstantFolding : testing::Test {
-  GraphBuilder builder;
-  Value* x = builder.input("x", at::randn({4, 3}));
-
-  void expect_same_results(const std::shared_ptr<ExportedProgram>& program) {
-    verify(*program);
-    const auto results = Interpreter(program).run(builder.fresh_inputs());
-    ASSERT_EQ(results.size(), builder.expected().size());
-    for (size_t i = 0; i < results.size(); ++i) {
-      EXPECT_TRUE(at::equal(std::get<at::Tensor>(results[i]), builder.expected()[i])) << "output " << i;
-    }
-  }
-};
+struct ConstantFolding : PassTest {};
 
 TEST_F(ConstantFolding, WhatFollowsFromBuffersIsComputedOnce) {
   Value* table = builder.call("aten.cos.default", {builder.buffer("freqs", at::randn({3}))});

@@ -1,10 +1,9 @@
 #include "exporters/graph/exported_program.h"
-#include "exporters/interpreter/interpreter.h"
 #include "exporters/passes/cse.h"
 #include "exporters/passes/dead_code.h"
 #include "exporters/support/error.h"
 #include "tests/graph/metadata.h"
-#include "tests/interpreter/graph_builder.h"
+#include "tests/passes/pass_fixture.h"
 
 #include <ATen/Functions.h>
 #include <gmock/gmock.h>
@@ -16,29 +15,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-std::vector<std::string> calls(const Graph& graph) {
-  std::vector<std::string> names;
-  for (const Node& node : graph) {
-    if (node.kind() == Node::Kind::kCall) {
-      names.push_back(node.name());
-    }
-  }
-  return names;
-}
-
-struct SimplePassesTest : testing::Test {
-  GraphBuilder builder;
-  Value* x = builder.input("x", at::randn({4, 3}));
-
-  void expect_same_results(const std::shared_ptr<ExportedProgram>& program) {
-    verify(*program);
-    const auto results = Interpreter(program).run(builder.fresh_inputs());
-    ASSERT_EQ(results.size(), builder.expected().size());
-    for (size_t i = 0; i < results.size(); ++i) {
-      EXPECT_TRUE(at::equal(std::get<at::Tensor>(results[i]), builder.expected()[i])) << "output " << i;
-    }
-  }
-};
+struct SimplePassesTest : PassTest {};
 
 TEST_F(SimplePassesTest, DeadChainsAndListsAreRemoved) {
   Value* used = builder.call("aten.sin.default", {x});
