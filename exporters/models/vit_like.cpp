@@ -67,7 +67,6 @@ VitLikeSpec read_vit_like(const ModelConfig& config, std::string prefix, std::st
 
 VitEmbeddings::VitEmbeddings(Scope scope, const VitLikeSpec& spec)
     : Module(std::move(scope), spec.prefix + "Embeddings"),
-      always_interpolates_(spec.image.always_interpolates),
       own_tokens_(spec.first_patch()),
       patch_embeddings_(child("patch_embeddings.projection"), spec.image, spec.hidden_size) {
   parameter("cls_token", cls_token_, {1, 1, spec.hidden_size});

@@ -51,7 +51,6 @@ class VitEmbeddings : public Module {
                         Patches& patches) const;
 
  private:
-  bool always_interpolates_;
   int64_t own_tokens_;
   at::Tensor cls_token_;            // [1, 1, hidden]
   at::Tensor mask_token_;           // as the spec says

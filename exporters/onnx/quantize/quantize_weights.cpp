@@ -27,8 +27,6 @@ T attribute_or(const OnnxNode& node, std::string_view name, T otherwise) {
 struct Product {
   OnnxNode* node = nullptr;
   bool transposed = false;
-
-  friend bool operator==(const Product&, const Product&) = default;
 };
 
 // Nothing for a node that computes something else with its second input.
