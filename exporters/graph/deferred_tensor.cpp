@@ -25,7 +25,7 @@ const DeferredConversion& conversion_of(const at::Tensor& tensor) {
   const bool whole =
       tensor.storage_offset() == 0 && tensor.is_contiguous() && tensor.nbytes() == tensor.storage().nbytes();
   ensure(whole, "the weight '{}' is converted while it is written, so a part or a transpose of it has no data",
-         conversion->source.key);
+         conversion->parts.front().source.key);
   return *conversion;
 }
 
@@ -102,16 +102,52 @@ class Reader {
   uint64_t position_ = 0;
 };
 
+void write_part(const StoredValues& part, c10::ScalarType dtype, const ByteSink& sink) {
+  const uint64_t stored_size = c10::elementSize(part.stored);
+  const uint64_t size = c10::elementSize(dtype);
+  Reader reader(part.source, stored_size);
+  while (!reader.done()) {
+    if (const uint64_t hole = reader.skip_hole(); hole > 0) {
+      sink.write_zeros(hole / stored_size * size);
+      continue;
+    }
+    const at::Tensor piece = reader.values(reader.read(), part.stored).to(dtype);
+    sink.write({static_cast<const std::byte*>(piece.const_data_ptr()), piece.nbytes()});
+  }
+}
+
+std::string message_of(const std::vector<StoredValues>& parts, c10::ScalarType dtype) {
+  const StoredValues& first = parts.front();
+  return parts.size() > 1 ? fmt::format(
+                                "the weights '{}' to '{}' are joined while they are written, so they have no "
+                                "data to compute with",
+                                first.source.key, parts.back().source.key)
+                          : fmt::format(
+                                "the weight '{}' is converted from {} to {} while it is written, so it has no "
+                                "data to compute with",
+                                first.source.key, dtype_name(first.stored), dtype_name(dtype));
+}
+
 }  // namespace
 
 at::Tensor defer_conversion(WeightSource source, c10::ScalarType stored, at::IntArrayRef sizes, c10::ScalarType dtype) {
+  return defer_join({{std::move(source), stored}}, sizes, dtype);
+}
+
+at::Tensor defer_join(std::vector<StoredValues> parts, at::IntArrayRef sizes, c10::ScalarType dtype) {
+  ensure(!parts.empty(), "a tensor of no parts has no values to be converted");
   const auto elements = static_cast<uint64_t>(c10::multiply_integers(sizes));
-  ensure(source.nbytes == elements * c10::elementSize(stored), "'{}' has {} bytes, not those of {} {} values",
-         source.key, source.nbytes, elements, dtype_name(stored));
-  const std::string message = "the weight '" + source.key + "' is converted from " + std::string(dtype_name(stored)) +
-                              " to " + std::string(dtype_name(dtype)) +
-                              " while it is written, so it has no data to compute with";
-  auto* conversion = new DeferredConversion{std::move(source), stored};
+  uint64_t stored = 0;
+  for (const StoredValues& part : parts) {
+    stored += part.source.nbytes / c10::elementSize(part.stored);
+    ensure(part.source.nbytes % c10::elementSize(part.stored) == 0 && stored <= elements,
+           "'{}' has {} bytes, not those of {} {} values", part.source.key, part.source.nbytes, elements,
+           dtype_name(part.stored));
+  }
+  ensure(stored == elements, "'{}' has {} bytes, not those of {} {} values", parts.back().source.key,
+         parts.back().source.nbytes, elements, dtype_name(parts.back().stored));
+  const std::string message = message_of(parts, dtype);
+  auto* conversion = new DeferredConversion{std::move(parts)};
   c10::Storage storage(c10::Storage::use_byte_size_t(), elements * c10::elementSize(dtype),
                        c10::DataPtr(nullptr, conversion, &delete_conversion, c10::kCPU));
   storage.unsafeGetStorageImpl()->release_data_and_set_meta_custom_data_ptr_error_msg_(message);
@@ -134,17 +170,8 @@ const DeferredConversion* deferred_conversion(const at::Tensor& tensor) {
 }
 
 void write_deferred(const at::Tensor& tensor, const ByteSink& sink) {
-  const DeferredConversion& conversion = conversion_of(tensor);
-  const uint64_t stored_size = c10::elementSize(conversion.stored);
-  const uint64_t size = c10::elementSize(tensor.scalar_type());
-  Reader reader(conversion.source, stored_size);
-  while (!reader.done()) {
-    if (const uint64_t hole = reader.skip_hole(); hole > 0) {
-      sink.write_zeros(hole / stored_size * size);
-      continue;
-    }
-    const at::Tensor piece = reader.values(reader.read(), conversion.stored).to(tensor.scalar_type());
-    sink.write({static_cast<const std::byte*>(piece.const_data_ptr()), piece.nbytes()});
+  for (const StoredValues& part : conversion_of(tensor).parts) {
+    write_part(part, tensor.scalar_type(), sink);
   }
 }
 

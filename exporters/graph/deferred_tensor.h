@@ -5,6 +5,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <vector>
+
 namespace exporters {
 
 /// A tensor that stands for the values of `source`, which holds them as `stored`, converted to `dtype`. It has a
@@ -13,10 +15,19 @@ namespace exporters {
 /// an error that says so. Throws Error when source.nbytes is not the size of the stored values.
 at::Tensor defer_conversion(WeightSource source, c10::ScalarType stored, at::IntArrayRef sizes, c10::ScalarType dtype);
 
-/// What a deferred tensor stands for.
-struct DeferredConversion {
+/// Values as a file holds them.
+struct StoredValues {
   WeightSource source;
   c10::ScalarType stored;
+  friend bool operator==(const StoredValues&, const StoredValues&) = default;
+};
+/// As above, of several parts, whose values follow each other in the tensor's rows. Throws Error when they are not as
+/// many as it has, and for none.
+at::Tensor defer_join(std::vector<StoredValues> parts, at::IntArrayRef sizes, c10::ScalarType dtype);
+
+/// What a deferred tensor stands for.
+struct DeferredConversion {
+  std::vector<StoredValues> parts;  ///< at least one
 };
 /// nullptr for a tensor that holds data, and for one without a storage.
 const DeferredConversion* deferred_conversion(const at::Tensor& tensor);

@@ -99,7 +99,7 @@ void StateLoader::run(std::optional<c10::ScalarType> dtype, bool defer) {
   check_missing();
   check_shapes();
   fill(defer);
-  join_pieces();
+  join_pieces(defer);
   tie();
   make_missing();
   report();
@@ -291,10 +291,19 @@ void StateLoader::check_pieces(std::vector<std::string>& problems) const {
   }
 }
 
-// Copies: no file holds these parameters in one piece.
-void StateLoader::join_pieces() {
+// Without `defer` it copies: no file holds these parameters in one piece.
+void StateLoader::join_pieces(bool defer) {
   for (const auto& [name, keys] : pieces_) {
     const Slot& slot = *wanted_.at(name);
+    if (defer) {
+      std::vector<StoredValues> parts;
+      for (const auto& [place, key] : keys) {
+        const CheckpointEntry& entry = *checkpoint_.find(key);
+        parts.push_back({entry.file->source(*entry.tensor), entry.tensor->dtype});
+      }
+      *slot.tensor = defer_join(std::move(parts), slot.shape, dtype_of(name));
+      continue;
+    }
     at::Tensor whole = at::empty(slot.shape, at::TensorOptions().dtype(dtype_of(name)));
     const at::Tensor places = whole.view({static_cast<int64_t>(keys.size()), -1, slot.shape.back()});
     for (const auto& [place, key] : keys) {

@@ -18,7 +18,7 @@ class StateLoader {
  public:
   StateLoader(PreTrainedModel& model, const Checkpoint& checkpoint);
   /// @param dtype of every parameter; by default that of the first floating tensor stored, by name.
-  /// @param defer whether parameters of another dtype stay unconverted (load_for_export).
+  /// @param defer whether parameters that no file holds as they are get no data (load_for_export).
   /// Throws Error as load() says.
   void run(std::optional<c10::ScalarType> dtype, bool defer = false);
 
@@ -36,7 +36,7 @@ class StateLoader {
   void check_shapes() const;
   void check_pieces(std::vector<std::string>& problems) const;
   void fill(bool defer);
-  void join_pieces();
+  void join_pieces(bool defer);
   void tie();
   void make_missing();
   void report();
@@ -54,8 +54,8 @@ class StateLoader {
   LoadReport report_;
 };
 
-/// As load(), but parameters whose dtype changes get no data (graph/deferred_tensor.h): for exports, whose writers
-/// convert.
+/// As load(), but parameters whose dtype changes, and those of experts that are stored one by one, get no data
+/// (graph/deferred_tensor.h): for exports, whose writers convert and join.
 std::unique_ptr<PreTrainedModel> load_for_export(const std::filesystem::path& folder, const LoadOptions& options = {});
 
 }  // namespace exporters::models

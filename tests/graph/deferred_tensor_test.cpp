@@ -4,6 +4,7 @@
 #include "tests/support/temporary_folder.h"
 
 #include <ATen/ops/add.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/zeros.h>
@@ -81,6 +82,46 @@ TEST_F(Deferred, HolesOfASparseFileAreZeros) {
 
   EXPECT_EQ(zeros + written, static_cast<uint64_t>(2 * elements));
   EXPECT_LT(written, 16u << 20);  // the piece that begins in the header's block
+}
+
+// Parts of several dtypes, one behind the other in the file and in the tensor.
+TEST_F(Deferred, JoinsParts) {
+  const at::Tensor first = at::randn({2, 3}, at::kFloat);
+  const at::Tensor second = at::randn({1, 3}, at::kFloat).to(at::kBFloat16);
+  const at::Tensor third = at::randn({5, 3}, at::kFloat);
+  std::string bytes = "header.";
+  std::vector<StoredValues> parts;
+  for (const at::Tensor& part : {third, first, second}) {
+    const WeightSource source{file_.string(), "w" + std::to_string(parts.size()), bytes.size(), part.nbytes()};
+    parts.push_back({source, part.scalar_type()});
+    bytes.append(static_cast<const char*>(part.const_data_ptr()), part.nbytes());
+  }
+  write_text(file_, bytes);
+  for (const auto dtype : {at::kFloat, at::kHalf}) {
+    const at::Tensor joined = defer_join({parts[1], parts[2], parts[0]}, {2, 4, 3}, dtype);
+
+    EXPECT_TRUE(at::equal(undeferred(joined).view({8, 3}), at::cat({first, second.to(at::kFloat), third}).to(dtype)));
+  }
+  const at::Tensor joined = defer_join(parts, {8, 3}, at::kFloat);
+  EXPECT_THAT(error_of([&] { undeferred(joined.select(0, 0)); }), HasSubstr("'w0'"));
+  try {
+    at::add(joined, 1);
+    FAIL();
+  } catch (const c10::Error& error) {
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("'w0' to 'w2'"), HasSubstr("joined"), HasSubstr("no data")));
+  }
+}
+
+TEST_F(Deferred, PartsThatDoNotFitAreErrors) {
+  const WeightSource source = store(at::randn({4}), 0);
+  const StoredValues part{source, at::kFloat};
+  EXPECT_THAT(error_of([&] { defer_join({}, {0}, at::kFloat); }), HasSubstr("no parts"));
+  EXPECT_THAT(error_of([&] { defer_join({part}, {8}, at::kFloat); }), HasSubstr("16 bytes"));
+  EXPECT_THAT(error_of([&] { defer_join({part, part}, {7}, at::kFloat); }), HasSubstr("16 bytes"));
+  EXPECT_THAT(error_of([&] {
+                defer_join({{source, at::kFloat}, {{source.file, "v", 0, 3}, at::kFloat}}, {4}, at::kFloat);
+              }),
+              HasSubstr("'v' has 3 bytes"));
 }
 
 TEST_F(Deferred, ReadingItsDataIsAnErrorThatSaysWhy) {

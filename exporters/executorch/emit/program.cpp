@@ -34,8 +34,8 @@ bool same_bytes(const Bytes& a, const Bytes& b) {
     const DeferredConversion* deferred = deferred_conversion(*tensor);
     const DeferredConversion* other_deferred = deferred_conversion(other);
     if (deferred != nullptr || other_deferred != nullptr) {
-      return deferred != nullptr && other_deferred != nullptr && deferred->source == other_deferred->source &&
-             deferred->stored == other_deferred->stored && tensor->scalar_type() == other.scalar_type();
+      return deferred != nullptr && other_deferred != nullptr && deferred->parts == other_deferred->parts &&
+             tensor->scalar_type() == other.scalar_type();
     }
     return tensor->const_data_ptr() == other.const_data_ptr() && tensor->nbytes() == other.nbytes();
   }

@@ -30,12 +30,13 @@ MatrixReader::MatrixReader(const MatrixSource& source)
     const at::Tensor& tensor = std::get<at::Tensor>(source.bytes);
     const DeferredConversion* conversion = deferred_conversion(tensor);
     dtype_ = tensor.scalar_type();
-    if (conversion == nullptr) {
-      tensor_ = transposed_ ? tensor.t() : tensor;
+    if (conversion == nullptr || conversion->parts.size() > 1) {
+      const at::Tensor whole = undeferred(tensor);
+      tensor_ = transposed_ ? whole.t() : whole;
       return;
     }
-    file_ = conversion->source;
-    stored_dtype_ = conversion->stored;
+    file_ = conversion->parts.front().source;
+    stored_dtype_ = conversion->parts.front().stored;
   }
   mapped_ = MappedFile::open(file_.file);
   ensure(file_.nbytes == static_cast<uint64_t>(rows_ * columns_) * c10::elementSize(stored_dtype_),
