@@ -1,13 +1,15 @@
 // BERT: Pre-training of Deep Bidirectional Transformers for Language Understanding (Devlin et al., 2018), as an
 // encoder.
-#include "exporters/models/bert_like.h"
+#include "exporters/models/bert_decoder.h"
 #include "exporters/models/encoder_families.h"
 
 namespace exporters::models {
 namespace {
 
 BertLikeSpec spec_of(const ModelConfig& config) {
-  BertLikeSpec spec = read_bert_like(config, {});
+  BertLikeDefaults defaults;
+  defaults.can_be_decoder = true;
+  BertLikeSpec spec = read_bert_like(config, defaults);
   spec.embeddings.class_name = "BertEmbeddings";
   return spec;
 }
@@ -31,6 +33,10 @@ std::vector<HeadSpec> bert_heads(EncoderTask task, const ModelConfig& config) {
   const BertLikeSpec spec = spec_of(config);
   return bert_task_heads(task, config, spec, words(spec),
                          {.name = "cls.seq_relationship", .field = "seq_relationship_logits"});
+}
+
+std::unique_ptr<PreTrainedModel> make_bert_lm(const ModelConfig& config) {
+  return std::make_unique<BertLikeForCausalLM>("LMHeadModel", kBert, config, spec_of(config));
 }
 
 }  // namespace exporters::models

@@ -1,5 +1,6 @@
 #include "exporters/models/bert_like.h"
 
+#include "exporters/models/layers/cached_attention.h"
 #include "exporters/models/operators.h"
 #include "exporters/support/error.h"
 
@@ -13,13 +14,18 @@ namespace {
 constexpr int64_t kMaxLayers = 10'000;
 
 // Fields that the reference's encoders read, or read in earlier versions, whose other values compute something else.
-// Those that only training reads (dropout, initializer_range), only decoders (use_cache) or nobody
+// Those that only training reads (dropout, initializer_range), every forward (use_cache) or nobody
 // (gradient_checkpointing) do not matter here, nor does chunk_size_feed_forward, which splits the same computation.
 constexpr std::array kSharedRules{
     FieldRule{"position_embedding_type", "\"absolute\"", "relative position embeddings are"},
-    FieldRule{"is_decoder", "false", "an encoder as a decoder (causal attention with a cache) is"},
     FieldRule{"add_cross_attention", "false", "cross-attention is"},
+};
+constexpr std::array kEncoderRules{
+    FieldRule{"is_decoder", "false", "an encoder as a decoder (causal attention with a cache) is"},
     FieldRule{"is_causal", "false", "causal attention is"},
+};
+constexpr std::array kDecoderRules{
+    FieldRule{"is_causal", "true", "a decoder that sees what follows is"},
 };
 
 }  // namespace
@@ -41,6 +47,7 @@ BertLikeSpec read_bert_like(const ModelConfig& config, const BertLikeDefaults& d
   spec.activation = activation(config.string("hidden_act", defaults.hidden_act));
   spec.eps = config.number("layer_norm_eps", defaults.layer_norm_eps);
   spec.tie_word_embeddings = config.flag("tie_word_embeddings", true);
+  spec.is_decoder = defaults.can_be_decoder && config.flag("is_decoder", false);
   spec.layers = numbered("encoder.layer.", config.size("num_hidden_layers", defaults.num_hidden_layers, 0, kMaxLayers));
   spec.embeddings.vocab_size = config.size("vocab_size", defaults.vocab_size);
   spec.embeddings.width = spec.hidden_size;
@@ -56,6 +63,7 @@ BertLikeSpec read_bert_like(const ModelConfig& config, const BertLikeDefaults& d
 
 void check_bert_like(const ModelConfig& config, const BertLikeSpec& spec, std::span<const FieldRule> rules) {
   config.check(kSharedRules);
+  config.check(spec.is_decoder ? std::span<const FieldRule>(kDecoderRules) : kEncoderRules);
   config.check(rules);
   if (spec.hidden_size % spec.num_attention_heads != 0) {
     throw Error(fmt::format("config field \"hidden_size\" is {}, not a multiple of \"num_attention_heads\", {}",
@@ -133,7 +141,20 @@ AttentionResult BertSelfAttention::operator()(const at::Tensor& hidden, const En
   const at::Tensor query = split_heads(query_(hidden), heads_, head_size_);
   const at::Tensor key = split_heads(key_(hidden), heads_, head_size_);
   const at::Tensor value = split_heads(value_(hidden), heads_, head_size_);
-  return attention(pass.kind, query, key, value, pass.mask, 1.0 / std::sqrt(static_cast<double>(head_size_)));
+  const double scale = 1.0 / std::sqrt(static_cast<double>(head_size_));
+  if (pass.causal == nullptr) {
+    return attention(pass.kind, query, key, value, pass.mask, scale);
+  }
+  AttentionOptions options;
+  options.scale = scale;
+  return cached_attention(pass.kind, query, key, value, *pass.causal, pass.cache, options);
+}
+
+MakeEncoderAttention bert_self_attention(const EncoderFamily& family, const BertLikeSpec& spec) {
+  return [&](Scope scope) {
+    return std::make_unique<BertSelfAttention>(std::move(scope),
+                                               fmt::format("{}{}", family.prefix, spec.names.attention_class), spec);
+  };
 }
 
 BertLayer::BertLayer(Scope scope, std::string class_name, const BertLikeSpec& spec,
@@ -167,13 +188,14 @@ BertLikeModel::BertLikeModel(Scope scope, const EncoderFamily& family, const Mod
     : EncoderModel(std::move(scope), family, config, traits_of(spec)),
       spec_(std::move(spec)),
       embeddings_(child("embeddings"), spec_.embeddings) {
+  if (spec_.is_decoder) {
+    throw Error(fmt::format("config field \"is_decoder\" is true, and {} is an encoder", class_name()), config.where(),
+                "The class of the family that generates is a decoder: hfx models lists it for text-generation.");
+  }
   if (!spec_.projection.empty()) {
     projection_.emplace(child(spec_.projection), spec_.embeddings.width, spec_.hidden_size);
   }
-  const auto make_attention = [&](Scope attention) {
-    return std::make_unique<BertSelfAttention>(std::move(attention),
-                                               fmt::format("{}{}", family.prefix, spec_.names.attention_class), spec_);
-  };
+  const MakeEncoderAttention make_attention = bert_self_attention(family, spec_);
   for (const std::string& name : spec_.layers) {
     layers_.emplace_back(child(name), fmt::format("{}{}", family.prefix, spec_.names.layer_class), spec_,
                          make_attention);

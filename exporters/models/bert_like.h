@@ -43,6 +43,8 @@ struct BertLikeSpec {
   double eps = 0;
   bool tie_word_embeddings = false;
   bool samples_token_types = true;
+  /// The config makes it a decoder: bert_decoder.h.
+  bool is_decoder = false;
 
   /// The dense layer from the embeddings to the layers; empty: none.
   std::string projection = {};
@@ -71,6 +73,8 @@ struct BertLikeDefaults {
   std::string_view hidden_act = "gelu";
   double layer_norm_eps = 1e-12;
   std::optional<int64_t> pad_token_id = 0;
+  /// The family has a class for what the config makes a decoder; others refuse such a config.
+  bool can_be_decoder = false;
 };
 
 /// What transformers' configs of such families have in common. Layers are "encoder.layer.N". Throws Error for values
@@ -101,6 +105,9 @@ struct EncoderPass {
   at::Tensor mask;                ///< as masks.h makes them, or of the family's own kind
   at::Tensor relative_positions;  ///< of families whose attention reads them; else undefined
   at::Tensor relative_embeddings;
+  /// Of a decoder, in place of `mask`; else null.
+  const CausalMask* causal = nullptr;
+  CacheLayer* cache = nullptr;  ///< of this layer; null: none
 };
 
 /// The attention of a layer without the dense layer after it: [batch, sequence, hidden] → the same.
@@ -111,7 +118,7 @@ class EncoderAttention : public Module {
 };
 using MakeEncoderAttention = std::function<std::unique_ptr<EncoderAttention>(Scope scope)>;
 
-/// Multi-head attention that sees what pass.mask shows.
+/// Multi-head attention that sees what pass.mask shows, or, in a decoder, what pass.causal does.
 class BertSelfAttention : public EncoderAttention {
  public:
   BertSelfAttention(Scope scope, std::string class_name, const BertLikeSpec& spec);
@@ -141,8 +148,12 @@ class BertLayer : public Module {
   std::optional<Linear> output_;
 };
 
+/// Makes the attention of a layer of the family.
+MakeEncoderAttention bert_self_attention(const EncoderFamily& family, const BertLikeSpec& spec);
+
 class BertLikeModel : public EncoderModel {
  public:
+  /// Throws Error for a config that makes it a decoder.
   BertLikeModel(Scope scope, const EncoderFamily& family, const ModelConfig& config, BertLikeSpec spec,
                 bool with_pooler);
   const at::Tensor& word_embeddings() const override { return embeddings_.words(); }

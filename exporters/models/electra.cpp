@@ -1,6 +1,6 @@
 // ELECTRA: Pre-training Text Encoders as Discriminators Rather Than Generators (Clark et al., 2020): BERT without
 // pooling layer, with embeddings of a width of their own.
-#include "exporters/models/bert_like.h"
+#include "exporters/models/bert_decoder.h"
 #include "exporters/models/encoder_families.h"
 #include "exporters/support/error.h"
 
@@ -18,6 +18,7 @@ BertLikeSpec spec_of(const ModelConfig& config) {
   defaults.hidden_size = 256;
   defaults.num_attention_heads = 4;
   defaults.intermediate_size = 1024;
+  defaults.can_be_decoder = true;
   BertLikeSpec spec = read_bert_like(config, defaults, kRules);
   spec.embeddings.class_name = "ElectraEmbeddings";
   spec.embeddings.width = config.size("embedding_size", 128);
@@ -89,6 +90,10 @@ std::vector<HeadSpec> electra_heads(EncoderTask task, const ModelConfig& config)
     default:
       return {token_head(task, hidden, config)};
   }
+}
+
+std::unique_ptr<PreTrainedModel> make_electra_lm(const ModelConfig& config) {
+  return std::make_unique<BertLikeForCausalLM>("ForCausalLM", kElectra, config, spec_of(config));
 }
 
 }  // namespace exporters::models

@@ -203,6 +203,9 @@ class HeadLayers {
   std::deque<Layer> layers_;  // as spec_.layers
 };
 
+/// The parameters of a head that is tied to the word embeddings; none for another one.
+std::vector<TiedWeights> tied_to_words(const HeadSpec& head, const EncoderFamily& family);
+
 /// A bare model with a head on top.
 class EncoderWithHead : public PreTrainedModel {
  public:

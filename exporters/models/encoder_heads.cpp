@@ -294,17 +294,25 @@ AxisNames EncoderWithHead::axis_names(bool with_cache) const {
   return names;
 }
 
+std::vector<TiedWeights> tied_to_words(const HeadSpec& head, const EncoderFamily& family) {
+  if (!head.is_tied) {
+    return {};
+  }
+  const std::string& decoder = head.layers.back().name;
+  std::vector<TiedWeights> pairs = {
+      {decoder + ".weight", fmt::format("{}.{}.weight", family.base, family.word_embeddings)}};
+  if (!head.bias.empty()) {
+    pairs.push_back({decoder + ".bias", head.bias + ".bias"});
+  }
+  return pairs;
+}
+
 std::vector<TiedWeights> EncoderWithHead::tied_weights() const {
   std::vector<TiedWeights> pairs;
   for (const HeadLayers& head : heads_) {
-    const HeadSpec& spec = head.spec();
-    if (!spec.is_tied || !model_->traits().tie_word_embeddings) {
-      continue;
-    }
-    const std::string& decoder = spec.layers.back().name;
-    pairs.push_back({decoder + ".weight", fmt::format("{}.{}.weight", family_.base, family_.word_embeddings)});
-    if (!spec.bias.empty()) {
-      pairs.push_back({decoder + ".bias", spec.bias + ".bias"});
+    if (model_->traits().tie_word_embeddings) {
+      const std::vector<TiedWeights> tied = tied_to_words(head.spec(), family_);
+      pairs.insert(pairs.end(), tied.begin(), tied.end());
     }
   }
   return pairs;

@@ -1,5 +1,6 @@
 #include "exporters/models/registry.h"
 
+#include "exporters/models/bert_decoder.h"
 #include "exporters/models/decoder_families.h"
 #include "exporters/models/encoder_families.h"
 #include "exporters/models/phi3.h"
@@ -123,6 +124,7 @@ constexpr ModelEntry kModels[] = {
     {"bert", "BertForNextSentencePrediction", "next-sentence-prediction",
      encoder<kBert, EncoderTask::kNextSentencePrediction>},
     {"bert", "BertForPreTraining", "", encoder<kBert, EncoderTask::kPreTraining>},
+    {"bert", "BertLMHeadModel", kGeneration, make_bert_lm},
 
     {"roberta", "RobertaModel", kFeatures, bare_encoder<kRoberta>},
     {"roberta", "RobertaForMaskedLM", kWords, encoder<kRoberta, EncoderTask::kMaskedLM>},
@@ -130,6 +132,7 @@ constexpr ModelEntry kModels[] = {
     {"roberta", "RobertaForTokenClassification", kTokens, encoder<kRoberta, EncoderTask::kTokenClassification>},
     {"roberta", "RobertaForQuestionAnswering", kAnswers, encoder<kRoberta, EncoderTask::kQuestionAnswering>},
     {"roberta", "RobertaForMultipleChoice", kChoices, encoder<kRoberta, EncoderTask::kMultipleChoice>},
+    {"roberta", "RobertaForCausalLM", kGeneration, make_roberta_lm},
 
     {"xlm-roberta", "XLMRobertaModel", kFeatures, bare_encoder<kXlmRoberta>},
     {"xlm-roberta", "XLMRobertaForMaskedLM", kWords, encoder<kXlmRoberta, EncoderTask::kMaskedLM>},
@@ -139,6 +142,7 @@ constexpr ModelEntry kModels[] = {
      encoder<kXlmRoberta, EncoderTask::kTokenClassification>},
     {"xlm-roberta", "XLMRobertaForQuestionAnswering", kAnswers, encoder<kXlmRoberta, EncoderTask::kQuestionAnswering>},
     {"xlm-roberta", "XLMRobertaForMultipleChoice", kChoices, encoder<kXlmRoberta, EncoderTask::kMultipleChoice>},
+    {"xlm-roberta", "XLMRobertaForCausalLM", kGeneration, make_xlm_roberta_lm},
 
     {"camembert", "CamembertModel", kFeatures, bare_encoder<kCamembert>},
     {"camembert", "CamembertForMaskedLM", kWords, encoder<kCamembert, EncoderTask::kMaskedLM>},
@@ -147,6 +151,7 @@ constexpr ModelEntry kModels[] = {
     {"camembert", "CamembertForTokenClassification", kTokens, encoder<kCamembert, EncoderTask::kTokenClassification>},
     {"camembert", "CamembertForQuestionAnswering", kAnswers, encoder<kCamembert, EncoderTask::kQuestionAnswering>},
     {"camembert", "CamembertForMultipleChoice", kChoices, encoder<kCamembert, EncoderTask::kMultipleChoice>},
+    {"camembert", "CamembertForCausalLM", kGeneration, make_camembert_lm},
 
     {"distilbert", "DistilBertModel", kFeatures, bare_encoder<kDistilBert>},
     {"distilbert", "DistilBertForMaskedLM", kWords, encoder<kDistilBert, EncoderTask::kMaskedLM>},
@@ -163,6 +168,7 @@ constexpr ModelEntry kModels[] = {
     {"electra", "ElectraForTokenClassification", kTokens, encoder<kElectra, EncoderTask::kTokenClassification>},
     {"electra", "ElectraForQuestionAnswering", kAnswers, encoder<kElectra, EncoderTask::kQuestionAnswering>},
     {"electra", "ElectraForMultipleChoice", kChoices, encoder<kElectra, EncoderTask::kMultipleChoice>},
+    {"electra", "ElectraForCausalLM", kGeneration, make_electra_lm},
     {"electra", "ElectraForPreTraining", "", encoder<kElectra, EncoderTask::kPreTraining>},
 
     {"mpnet", "MPNetModel", kFeatures, bare_encoder<kMpnet>},

@@ -55,6 +55,19 @@ void TextEmbeddings::declare_positions() {
 }
 
 // As fairseq counts, where the reference has it from.
+at::Tensor non_padding_positions(const at::Tensor& input_ids, int64_t padding_idx, const c10::SymInt& past,
+                                 const at::Tensor& past_tensor) {
+  const at::Tensor is_text = at::ne(input_ids, padding_idx).to(c10::ScalarType::Long);
+  at::Tensor count = at::cumsum(is_text, 1);
+  if (past_tensor.defined()) {
+    count = count + past_tensor;
+  }
+  if (past.maybe_as_int() != 0) {
+    count = count + past;
+  }
+  return count * is_text + padding_idx;
+}
+
 at::Tensor TextEmbeddings::positions(const EncoderInputs& inputs, const c10::SymInt& length) const {
   if (inputs.position_ids.defined()) {
     return inputs.position_ids;
@@ -71,8 +84,12 @@ at::Tensor TextEmbeddings::positions(const EncoderInputs& inputs, const c10::Sym
   if (!inputs.input_ids.defined()) {
     return at::arange(padding + 1, length + padding + 1, int64()).unsqueeze(0);
   }
-  const at::Tensor is_text = at::ne(inputs.input_ids, padding).to(c10::ScalarType::Long);
-  return at::cumsum(is_text, 1) * is_text + padding;
+  return non_padding_positions(inputs.input_ids, padding);
+}
+
+at::Tensor TextEmbeddings::embed(const at::Tensor& input_ids) const {
+  const auto scope = enter();
+  return word_embeddings_(input_ids);
 }
 
 at::Tensor TextEmbeddings::token_types(const EncoderInputs& inputs, const c10::SymInt& length) const {

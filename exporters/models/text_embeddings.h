@@ -37,6 +37,12 @@ struct TextEmbeddingsOptions {
   std::optional<int64_t> max_sequence() const;
 };
 
+/// int64 [batch, sequence]: `padding_idx` for padding, for other tokens how many of those stand before it in the row,
+/// counted from padding_idx + 1.
+/// @param past how many the row had before, a number or a 0-d tensor
+at::Tensor non_padding_positions(const at::Tensor& input_ids, int64_t padding_idx, const c10::SymInt& past = 0,
+                                 const at::Tensor& past_tensor = {});
+
 /// norm(word + token type + position): [batch, sequence] → [batch, sequence, width]. Parameters word_embeddings,
 /// position_embeddings, token_type_embeddings, LayerNorm.
 class TextEmbeddings : public Module {
@@ -45,6 +51,8 @@ class TextEmbeddings : public Module {
   /// Throws Error for sequences longer than options.max_sequence().
   at::Tensor operator()(const EncoderInputs& inputs) const;
   const at::Tensor& words() const { return word_embeddings_.weight(); }
+  /// The word embeddings alone: [batch, sequence] → [batch, sequence, width].
+  at::Tensor embed(const at::Tensor& input_ids) const;
 
  private:
   void declare_positions();

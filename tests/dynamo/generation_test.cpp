@@ -43,6 +43,7 @@ TEST_P(DynamoGeneration, GivesTheReferencesTokens) {
 
 INSTANTIATE_TEST_SUITE_P(All, DynamoGeneration, ::testing::ValuesIn(testing::kDecoderFamilies),
                          [](const auto& info) { return std::string(info.param); });
+INSTANTIATE_TEST_SUITE_P(Encoders, DynamoGeneration, ::testing::ValuesIn(testing::kCausalEncoders), testing::test_name);
 
 class DynamoGenerationWithEncoder : public DynamoGeneration {};
 

@@ -57,6 +57,7 @@ TEST_P(EagerGeneration, GivesTheReferencesTokens) {
 
 INSTANTIATE_TEST_SUITE_P(All, EagerGeneration, ::testing::ValuesIn(testing::kDecoderFamilies),
                          [](const auto& info) { return std::string(info.param); });
+INSTANTIATE_TEST_SUITE_P(Encoders, EagerGeneration, ::testing::ValuesIn(testing::kCausalEncoders), testing::test_name);
 
 // Images are in the prompt, and what follows it is text.
 TEST(EagerImageText, GivesTheReferencesTokens) {

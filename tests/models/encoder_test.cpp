@@ -89,11 +89,12 @@ TEST_P(EncoderFamilies, HaveTheReferencesStateInItsOrder) {
   }
 }
 
-// Every head that the registry lists is among the checkpoints, and the other way round.
+// Every head that the registry lists is among the checkpoints, and the other way round. Those that generate are
+// decoders: causal_encoder_test.cpp.
 TEST_P(EncoderFamilies, AreListedWithEveryHead) {
   std::set<std::string> listed;
   for (const ModelEntry& entry : list()) {
-    if (entry.model_type == model_type()) {
+    if (entry.model_type == model_type() && entry.task != "text-generation") {
       listed.emplace(entry.architecture);
     }
   }

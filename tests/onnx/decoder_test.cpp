@@ -5,7 +5,7 @@
 #include "exporters/models/operators.h"
 #include "exporters/models/registry.h"
 #include "exporters/onnx/exporter.h"
-#include "tests/reference/folder.h"
+#include "tests/reference/generation_cases.h"
 #include "tests/support/decoder_calls.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/warnings.h"
@@ -45,12 +45,8 @@ class ExportedDecoder : public ::testing::TestWithParam<const char*> {
   }
 
   void SetUp() override {
-    for (const auto& entry : std::filesystem::directory_iterator(testing::reference_folder("decoders") / GetParam())) {
-      const std::string name = entry.path().filename().string();
-      if (name.ends_with("_0") &&
-          (name.find("ForCausalLM") != std::string::npos || name.find("LMHead") != std::string::npos)) {
-        models_.push_back(models::load(entry.path()));
-      }
+    for (const auto& checkpoint : testing::language_models(GetParam())) {
+      models_.push_back(models::load(checkpoint));
     }
     ASSERT_FALSE(models_.empty());
   }
@@ -183,6 +179,7 @@ INSTANTIATE_TEST_SUITE_P(All, ExportedDecoder,
                                            "gemma3_text", "olmo2", "granite", "smollm3", "starcoder2", "gpt2",
                                            "gpt_neox", "opt", "phi", "mixtral", "qwen2_moe", "qwen3_moe", "gpt_oss"),
                          [](const auto& info) { return std::string(info.param); });
+INSTANTIATE_TEST_SUITE_P(Encoders, ExportedDecoder, ::testing::ValuesIn(testing::kCausalEncoders), testing::test_name);
 
 }  // namespace
 }  // namespace exporters::onnx

@@ -63,6 +63,8 @@ TEST_P(OnnxGeneration, OneComponentDoesBoth) {
 
 INSTANTIATE_TEST_SUITE_P(All, OnnxGeneration, ::testing::ValuesIn(exporters::testing::kDecoderFamilies),
                          [](const auto& info) { return std::string(info.param); });
+INSTANTIATE_TEST_SUITE_P(Encoders, OnnxGeneration, ::testing::ValuesIn(exporters::testing::kCausalEncoders),
+                         exporters::testing::test_name);
 
 class OnnxGenerationWithEncoder : public OnnxGeneration {};
 

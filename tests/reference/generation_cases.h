@@ -5,6 +5,7 @@
 #include "exporters/weights/safetensors.h"
 #include "tests/reference/folder.h"
 
+#include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -77,9 +78,15 @@ inline std::vector<std::filesystem::path> first_checkpoints(const std::filesyste
   return found;
 }
 
-/// Language models of a decoder-only family.
+/// The encoders that make_causal_encoders.py writes as decoders.
+inline constexpr const char* kCausalEncoders[] = {"bert", "roberta", "xlm-roberta", "camembert", "electra"};
+
+/// Language models of a decoder-only family, or of an encoder's as a decoder.
 inline std::vector<std::filesystem::path> language_models(const std::string& family) {
-  return first_checkpoints(family == "mamba" ? reference_folder(family) : reference_folder("decoders") / family,
+  const bool is_encoder =
+      std::find(std::begin(kCausalEncoders), std::end(kCausalEncoders), family) != std::end(kCausalEncoders);
+  return first_checkpoints(family == "mamba" ? reference_folder(family)
+                                             : reference_folder(is_encoder ? "causal_encoders" : "decoders") / family,
                            {"ForCausalLM", "LMHead"});
 }
 
@@ -108,5 +115,12 @@ inline constexpr const char* kDecoderFamilies[] = {
     "llama",       "mistral", "qwen2",   "qwen3",     "phi3",       "gemma",   "gemma2",
     "gemma3_text", "olmo2",   "granite", "smollm3",   "starcoder2", "gpt2",    "gpt_neox",
     "opt",         "phi",     "mixtral", "qwen2_moe", "qwen3_moe",  "gpt_oss", "mamba"};
+
+/// The family of a test as gtest takes it.
+inline std::string test_name(const ::testing::TestParamInfo<const char*>& info) {
+  std::string name = info.param;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
 
 }  // namespace exporters::testing
