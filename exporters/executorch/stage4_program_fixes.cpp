@@ -251,7 +251,7 @@ Stage program_fixes_stage() {
                            {},
                            "Memory is planned for the largest sizes: each axis gets one from `max_dims`, else from the "
                            "model's config, else the export fails.",
-                           {}});
+                           "https://github.com/pytorch/executorch/issues/8766"});
   return stage;
 }
 
