@@ -5,6 +5,7 @@
 // register_onnx_ir_fix(fix, {.name, .reason, .link}).
 
 #include "exporters/onnx/ir_fixes.h"
+#include "exporters/onnx/optimize/infer_facts.h"
 #include "exporters/onnx/optimize/passes.h"
 #include "exporters/onnx/stages.h"
 
@@ -54,34 +55,6 @@ std::vector<int64_t> integers_of(const OnnxTensor* tensor) {
   return values;
 }
 
-// What the graph states of its values' sizes, followed through transposes.
-std::unordered_map<std::string, Dims> known_dims(const OnnxGraph& graph) {
-  std::unordered_map<std::string, Dims> known;
-  for (const auto* infos : {&graph.inputs, &graph.value_info}) {
-    for (const OnnxValueInfo& info : *infos) {
-      if (info.dims) {
-        known[info.name] = *info.dims;
-      }
-    }
-  }
-  for (const OnnxTensor& tensor : graph.initializers) {
-    known[tensor.name] = Dims(tensor.dims.begin(), tensor.dims.end());
-  }
-  for (const OnnxNode& node : graph.nodes) {
-    const OnnxAttribute* perm = node.op_type == "Transpose" ? node.attribute("perm") : nullptr;
-    const auto source = node.inputs.empty() ? known.end() : known.find(node.inputs[0]);
-    if (perm == nullptr || source == known.end()) {
-      continue;
-    }
-    Dims dims;
-    for (const int64_t axis : std::get<std::vector<int64_t>>(perm->data)) {
-      dims.push_back(source->second.at(static_cast<size_t>(axis)));
-    }
-    known[node.outputs[0]] = std::move(dims);
-  }
-  return known;
-}
-
 // The places that rows of `depth` indices have in data whose first `depth` axes are one; nothing when an axis behind
 // the first is of unknown size, or an index lies outside.
 std::optional<std::vector<int64_t>> flat_places(const std::vector<int64_t>& indices, const Dims& dims, size_t depth) {
@@ -124,20 +97,22 @@ OnnxTensor int64_tensor(std::string name, std::vector<int64_t> dims, const std::
 
 // GatherND of `node` as Reshape and Gather; empty when something that it takes is not known.
 std::vector<OnnxNode> flat_gather(OnnxGraph& graph, const OnnxNode& node,
-                                  const std::unordered_map<std::string, Dims>& known) {
+                                  const std::unordered_map<std::string, ValueFacts>& facts) {
   const OnnxAttribute* batch_dims = node.attribute("batch_dims");
   const OnnxTensor* indices = find_initializer(graph, node.inputs.at(1));
   const std::vector<int64_t> values = integers_of(indices);
-  const auto data = known.find(node.inputs[0]);
-  if ((batch_dims != nullptr && std::get<int64_t>(batch_dims->data) != 0) || values.empty() || data == known.end()) {
+  const auto data = facts.find(node.inputs[0]);
+  if ((batch_dims != nullptr && std::get<int64_t>(batch_dims->data) != 0) || values.empty() || data == facts.end() ||
+      !data->second.dims) {
     return {};
   }
+  const Dims& dims = *data->second.dims;
   const auto depth = static_cast<size_t>(indices->dims.back());
-  if (depth > data->second.size()) {
+  if (depth > dims.size()) {
     return {};
   }
-  const auto places = flat_places(values, data->second, depth);
-  const auto shape = flat_shape(data->second, depth);
+  const auto places = flat_places(values, dims, depth);
+  const auto shape = flat_shape(dims, depth);
   if (!places || !shape) {
     return {};
   }
@@ -152,10 +127,14 @@ std::vector<OnnxNode> flat_gather(OnnxGraph& graph, const OnnxNode& node,
 
 Names fix_ir_gather_nd(OnnxGraph& graph) {
   Names changed;
-  const auto known = known_dims(graph);
+  if (std::none_of(graph.nodes.begin(), graph.nodes.end(),
+                   [](const OnnxNode& node) { return node.op_type == "GatherND"; })) {
+    return changed;
+  }
+  const auto facts = infer_facts(graph);
   std::vector<OnnxNode> nodes;
   for (OnnxNode& node : graph.nodes) {
-    std::vector<OnnxNode> flat = node.op_type == "GatherND" ? flat_gather(graph, node, known) : std::vector<OnnxNode>();
+    std::vector<OnnxNode> flat = node.op_type == "GatherND" ? flat_gather(graph, node, facts) : std::vector<OnnxNode>();
     if (flat.empty()) {
       nodes.push_back(std::move(node));
       continue;

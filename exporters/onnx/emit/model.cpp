@@ -188,21 +188,43 @@ void add_uses(const OnnxNode& node, std::unordered_set<std::string>& used) {
 
 }  // namespace
 
-void remove_dead_nodes(OnnxGraph& graph) {
+std::vector<const OnnxNode*> dead_nodes(const std::vector<const OnnxNode*>& nodes,
+                                        const std::vector<OnnxValueInfo>& outputs) {
   std::unordered_set<std::string> used;
+  for (const OnnxValueInfo& output : outputs) {
+    used.insert(output.name);
+  }
+  std::vector<const OnnxNode*> dead;
+  for (auto node = nodes.rbegin(); node != nodes.rend(); ++node) {  // users before what they use
+    const std::vector<std::string>& results = (*node)->outputs;
+    if (std::any_of(results.begin(), results.end(), [&](const std::string& name) { return used.contains(name); })) {
+      add_uses(**node, used);
+    } else {
+      dead.push_back(*node);
+    }
+  }
+  return dead;
+}
+
+void remove_dead_nodes(OnnxGraph& graph) {
+  std::vector<const OnnxNode*> nodes;
+  for (const OnnxNode& node : graph.nodes) {
+    nodes.push_back(&node);
+  }
+  const std::vector<const OnnxNode*> dead = dead_nodes(nodes, graph.outputs);
+  const std::unordered_set<const OnnxNode*> is_dead(dead.begin(), dead.end());
+  std::vector<OnnxNode> live;
+  std::unordered_set<std::string> used;
+  for (OnnxNode& node : graph.nodes) {
+    if (!is_dead.contains(&node)) {
+      add_uses(node, used);
+      live.push_back(std::move(node));
+    }
+  }
+  graph.nodes = std::move(live);
   for (const OnnxValueInfo& output : graph.outputs) {
     used.insert(output.name);
   }
-  std::vector<OnnxNode> live;
-  for (auto node = graph.nodes.rbegin(); node != graph.nodes.rend(); ++node) {
-    if (std::any_of(node->outputs.begin(), node->outputs.end(),
-                    [&](const std::string& name) { return used.contains(name); })) {
-      add_uses(*node, used);
-      live.push_back(std::move(*node));
-    }
-  }
-  std::reverse(live.begin(), live.end());
-  graph.nodes = std::move(live);
   std::erase_if(graph.initializers, [&](const OnnxTensor& tensor) { return !used.contains(tensor.name); });
 }
 

@@ -144,8 +144,11 @@ void detach_inner_graphs(OnnxGraph& graph);
 /// Gives values other names where nodes take or give them, those of graphs inside nodes included, which become the
 /// graph's own.
 void rename_values(OnnxGraph& graph, const std::unordered_map<std::string, std::string>& names);
-/// Removes the nodes of which no output is used by another node, by a graph inside one, or as an output of the graph;
-/// then the initializers that nothing uses.
+/// Of a graph's nodes, in order, those of which no output is used by another node, by a graph inside one, or as an
+/// output of the graph: users before what they use.
+std::vector<const OnnxNode*> dead_nodes(const std::vector<const OnnxNode*>& nodes,
+                                        const std::vector<OnnxValueInfo>& outputs);
+/// Removes the dead nodes of a graph, then the initializers that nothing uses.
 void remove_dead_nodes(OnnxGraph& graph);
 
 /// Visits every tensor of a graph: initializers, tensors in attributes, and those of nested graphs.

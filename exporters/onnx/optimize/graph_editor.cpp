@@ -106,7 +106,14 @@ GraphEditor::GraphEditor(OnnxGraph& graph, EditScope& scope) : graph_(graph), sc
   for (size_t i = 0; i < graph_.initializers.size(); ++i) {
     initializers_[graph_.initializers[i].name] = i;
   }
-  facts_ = infer_facts(graph_, nodes_);
+  facts_ = stated_facts(graph_);
+  infer();
+}
+
+void GraphEditor::infer() {
+  for (const OnnxNode& node : nodes_) {
+    infer_facts(node, facts_);
+  }
 }
 
 GraphEditor::~GraphEditor() {
@@ -324,10 +331,11 @@ OnnxNode& GraphEditor::insert_before(const OnnxNode& place, OnnxNode node, Value
   const auto added = nodes_.insert(places_.at(&place), std::move(node));
   index(added);
   facts_[added->outputs.at(0)] = std::move(facts);
+  infer_facts(*added, facts_);
   return *added;
 }
 
-void GraphEditor::erase(OnnxNode& node) {
+void GraphEditor::erase(const OnnxNode& node) {
   for (const std::string& input : node.inputs) {
     drop_use(input);
   }

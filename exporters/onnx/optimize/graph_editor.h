@@ -61,6 +61,7 @@ class GraphEditor {
   const OnnxTensor* initializer(const std::string& name) const;
   const std::vector<OnnxTensor>& initializers() const { return graph_.initializers; }
   const std::vector<OnnxValueInfo>& inputs() const { return graph_.inputs; }
+  const std::vector<OnnxValueInfo>& outputs() const { return graph_.outputs; }
   const ValueFacts& facts(const std::string& value) const;
 
   // ── Constants ──
@@ -80,11 +81,14 @@ class GraphEditor {
   void set_inputs(OnnxNode& node, std::vector<std::string> inputs);
   /// A node before another one, with unique names made of its own.
   OnnxNode& insert_before(const OnnxNode& place, OnnxNode node, ValueFacts facts = {});
-  void erase(OnnxNode& node);
+  void erase(const OnnxNode& node);
   /// Erases a node when nothing takes what it makes, then those that made its inputs, and so on.
   void erase_unused(OnnxNode& node);
   void remove_unused_initializers();
   void declare(const std::string& value, ValueFacts facts) { facts_[value] = std::move(facts); }
+  /// Adds to what is known of values what follows from the nodes as they are now. Linear in the graph; what an edit
+  /// says of its own values is known at once.
+  void infer();
 
  private:
   std::string unique_name(const std::string& hint);

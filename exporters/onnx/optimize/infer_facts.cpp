@@ -9,7 +9,6 @@
 namespace exporters::onnx {
 namespace {
 
-using Facts = std::unordered_map<std::string, ValueFacts>;
 using Dims = std::vector<OnnxDim>;
 
 // Of the first input's type and sizes.
@@ -72,7 +71,7 @@ std::optional<Dims> product_dims(const OnnxNode& gemm, const ValueFacts& a, cons
 
 class Inference {
  public:
-  explicit Inference(Facts& facts) : facts_(facts) {}
+  explicit Inference(FactsByValue& facts) : facts_(facts) {}
 
   void node(const OnnxNode& node) {
     if (!node.domain.empty() || node.outputs.empty() || node.inputs.empty()) {
@@ -124,13 +123,13 @@ class Inference {
     return {};
   }
 
-  Facts& facts_;
+  FactsByValue& facts_;
 };
 
 }  // namespace
 
-Facts infer_facts(const OnnxGraph& graph, const std::list<OnnxNode>& nodes) {
-  Facts facts;
+FactsByValue stated_facts(const OnnxGraph& graph) {
+  FactsByValue facts;
   for (const auto* infos : {&graph.inputs, &graph.value_info, &graph.outputs}) {
     for (const OnnxValueInfo& info : *infos) {
       facts[info.name] = {info.dtype, info.dims};
@@ -139,9 +138,15 @@ Facts infer_facts(const OnnxGraph& graph, const std::list<OnnxNode>& nodes) {
   for (const OnnxTensor& tensor : graph.initializers) {
     facts[tensor.name] = {tensor.dtype, Dims(tensor.dims.begin(), tensor.dims.end())};
   }
-  Inference inference(facts);
-  for (const OnnxNode& node : nodes) {
-    inference.node(node);
+  return facts;
+}
+
+void infer_facts(const OnnxNode& node, FactsByValue& facts) { Inference(facts).node(node); }
+
+FactsByValue infer_facts(const OnnxGraph& graph) {
+  FactsByValue facts = stated_facts(graph);
+  for (const OnnxNode& node : graph.nodes) {
+    infer_facts(node, facts);
   }
   return facts;
 }

@@ -59,16 +59,35 @@ bool is_disabled(const OptimizerPass& pass, const std::vector<std::string>& disa
   return std::find(disabled.begin(), disabled.end(), pass.name) != disabled.end();
 }
 
-size_t run_on_graphs(const OptimizerPass& pass, OnnxModel& model, EditScope& scope) {
-  size_t changes = 0;
-  for_each_graph(model.graph, [&](OnnxGraph& graph) {
-    GraphEditor editor(graph, scope);
-    for (const std::string& node : pass.on_graph(editor)) {
-      record_effect("optimizer pass", "onnx", pass.name, place_of_node(node));
-      ++changes;
+using Passes = std::vector<const OptimizerPass*>;
+
+size_t run(const OptimizerPass& pass, GraphEditor& graph) {
+  const std::vector<std::string> changed = pass.on_graph(graph);
+  for (const std::string& node : changed) {
+    record_effect("optimizer pass", "onnx", pass.name, place_of_node(node));
+  }
+  return changed.size();
+}
+
+// The graphs inside first: they are then what they stay, and one index of each graph serves all passes. A rewrite may
+// make room for one before it. Each round but the last takes something away, so there are few; the limit is for those
+// that only change something.
+void run_until_nothing_changes(const Passes& passes, OnnxGraph& graph, EditScope& scope) {
+  constexpr int kMostRounds = 6;
+  for (const OnnxNode& node : graph.nodes) {
+    for_each_inner_graph(node, [&](OnnxGraph& inner) { run_until_nothing_changes(passes, inner, scope); });
+  }
+  GraphEditor editor(graph, scope);
+  for (int round = 0; round < kMostRounds; ++round) {
+    size_t changes = 0;
+    for (const OptimizerPass* pass : passes) {
+      changes += run(*pass, editor);
     }
-  });
-  return changes;
+    if (changes == 0) {
+      return;
+    }
+    editor.infer();
+  }
 }
 
 constexpr OptimizerPass kQuickGelu = {
@@ -78,7 +97,7 @@ constexpr OptimizerPass kQuickGelu = {
 
 void fuse_for_onnxruntime(OnnxModel& model) {
   EditScope scope = edit_scope(model);
-  run_on_graphs(kQuickGelu, model, scope);
+  run_until_nothing_changes({&kQuickGelu}, model.graph, scope);
   model.import_contrib_domain();
 }
 
@@ -138,23 +157,16 @@ void optimize_program(ExportedProgram& program, const std::vector<std::string>& 
   }
 }
 
-// A rewrite may make room for one before it. Each round but the last takes something away, so there are few; the limit
-// is for those that only change something.
 void optimize_model(OnnxModel& model, const std::vector<std::string>& disabled) {
-  constexpr int kMostRounds = 6;
   detach_inner_graphs(model.graph);
-  EditScope scope = edit_scope(model);
-  for (int round = 0; round < kMostRounds; ++round) {
-    size_t changes = 0;
-    for (const OptimizerPass& pass : kPasses) {
-      if (pass.on_graph != nullptr && !is_disabled(pass, disabled)) {
-        changes += run_on_graphs(pass, model, scope);
-      }
-    }
-    if (changes == 0) {
-      return;
+  Passes passes;
+  for (const OptimizerPass& pass : kPasses) {
+    if (pass.on_graph != nullptr && !is_disabled(pass, disabled)) {
+      passes.push_back(&pass);
     }
   }
+  EditScope scope = edit_scope(model);
+  run_until_nothing_changes(passes, model.graph, scope);
 }
 
 size_t fold_constants(ExportedProgram& program) { return exporters::fold_constants(program); }

@@ -80,8 +80,7 @@ std::optional<AppendedStates> appended_to_cache(TranslationContext& context, con
   }
   const Value* past = (*parts)[0].value();
   const Value* fresh = (*parts)[1].value();
-  const InputSpec* input =
-      past->node()->is_placeholder() ? context.program().signature.find_input(past->name()) : nullptr;
+  const InputSpec* input = context.input_spec(*past);
   // cat leaves out an empty vector, and converts.
   const bool plain = input != nullptr && input->kind == InputSpec::Kind::kUserInput && past->meta().dim() == kRank &&
                      fresh->meta().dim() == kRank && past->meta().dtype == whole->meta().dtype &&

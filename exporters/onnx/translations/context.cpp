@@ -107,6 +107,9 @@ TranslationContext::TranslationContext(const ExportedProgram& program, int64_t o
     const auto hint = program.hints.find(name);
     env_->declare(Symbol(name), range, hint == program.hints.end() ? std::nullopt : std::optional(hint->second));
   }
+  for (const InputSpec& spec : program.signature.inputs) {
+    input_specs_.emplace(spec.name, &spec);
+  }
 }
 
 TranslationContext::~TranslationContext() = default;
@@ -360,12 +363,17 @@ const OnnxValue* TranslationContext::find_bound(const Value* value) const {
   return known == values_.end() ? nullptr : &known->second;
 }
 
+const InputSpec* TranslationContext::input_spec(const Value& value) const {
+  const auto found = value.node()->is_placeholder() ? input_specs_.find(value.name()) : input_specs_.end();
+  return found == input_specs_.end() ? nullptr : found->second;
+}
+
 OnnxValue TranslationContext::value(const Value* value) {
   const auto known = values_.find(value);
   if (known != values_.end()) {
     return known->second;
   }
-  const InputSpec* spec = value->node()->is_placeholder() ? program_.signature.find_input(value->name()) : nullptr;
+  const InputSpec* spec = input_spec(*value);
   ensure(spec != nullptr && !spec->target.empty(), "value '{}' has no ONNX counterpart", value->name());
   const OnnxValue result = parameter(*spec);
   bind(value, result);

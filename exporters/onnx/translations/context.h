@@ -151,6 +151,8 @@ class TranslationContext {
   /// The ONNX value of a tensor, SymFloat or SymBool; parameters become initializers at first use. Throws Error when
   /// there is none.
   OnnxValue value(const Value* value);
+  /// What a placeholder of the program stands for; null for other values.
+  const InputSpec* input_spec(const Value& value) const;
 
   // ── Graphs inside nodes ──
   /// What symbols and sizes are is forgotten again at the end of the scope.
@@ -218,6 +220,7 @@ class TranslationContext {
   OnnxValue reshape_shape(const Sizes& from, const Sizes& to, bool& allow_zero);
 
   const ExportedProgram& program_;
+  std::unordered_map<std::string_view, const InputSpec*> input_specs_;  // by placeholder
   int64_t opset_;
   std::optional<std::string> ort_fusions_;
   std::unique_ptr<ShapeEnv> env_;
