@@ -26,7 +26,7 @@ struct Table {
           random_translations(), sort_translations(), conv_translations(), sym_translations(),
           control_flow_translations()}) {
       for (const OnnxTranslationEntry& entry : family) {
-        add(entry.op, entry.opset, entry.function, {});
+        add(entry.op, entry.opset, entry.function, {.operators = entry.operators, .limits = entry.limits});
       }
     }
   }

@@ -32,6 +32,10 @@ struct OnnxTranslationEntry {
   const char* op;
   int64_t opset;
   OnnxValues (*function)(TranslationContext&, const OpCall&);
+  /// The ONNX operators that its calls become, separated by spaces: without casts and arithmetic of sizes, unless there
+  /// is nothing else. A test holds it against what samples become.
+  const char* operators = "";
+  const char* limits = "";  ///< what it refuses, in words
 };
 
 // The table, by family.
@@ -53,10 +57,12 @@ std::span<const OnnxTranslationEntry> conv_translations();
 std::span<const OnnxTranslationEntry> sym_translations();
 std::span<const OnnxTranslationEntry> control_flow_translations();
 
-/// Why a translation is more than the plain one; for listings.
+/// What there is to say of a translation; for listings.
 struct TranslationNotes {
-  std::string reason = {};
-  std::string link = {};  ///< the upstream issue, where there is one
+  std::string reason = {};     ///< why it is more than the plain one
+  std::string link = {};       ///< the upstream issue, where there is one
+  std::string operators = {};  ///< the ONNX operators that calls become, separated by spaces
+  std::string limits = {};     ///< what it refuses
 };
 
 /// Adds a translation, or puts another in place of the one there is. Thread-safe; counts for conversions from then on.
