@@ -5,6 +5,8 @@
 #include "exporters/graph/sym_op.h"
 #include "exporters/interpreter/ivalue.h"
 #include "exporters/passes/clone.h"
+#include "exporters/passes/replay_arguments.h"
+#include "exporters/passes/replay_symbols.h"
 #include "exporters/support/error.h"
 #include "exporters/symbolic/sym_node.h"
 #include "exporters/trace/recorder.h"
@@ -139,19 +141,6 @@ class Decomposer : public Recorder {
 
 bool is_number(const c10::IValue& value) { return value.isInt() || value.isSymInt(); }
 
-// A list of sizes, of plain numbers if it can.
-c10::IValue size_list(const std::vector<c10::IValue>& items) {
-  const bool plain = std::all_of(items.begin(), items.end(), [](const c10::IValue& item) { return item.isInt(); });
-  if (plain) {
-    return pack_list(ListKind::kInt, items);
-  }
-  c10::impl::GenericList list(c10::SymIntType::get());
-  for (const c10::IValue& item : items) {
-    list.push_back(item.isInt() ? c10::IValue(c10::SymInt(item.toInt())) : item);
-  }
-  return list;
-}
-
 class Retrace {
  public:
   Retrace(const ExportedProgram& from, const DecompositionTable& table)
@@ -159,11 +148,11 @@ class Retrace {
         table_(table),
         to_(without_graph(from)),
         env_(std::make_shared<ShapeEnv>()),
+        symbols_(from, env_),
         recorder_(to_, env_, table) {}
 
   ExportedProgram run() && {
     const at::NoGradGuard no_grad;
-    declare_symbols();
     add_placeholders();
     for (const Node& node : *from_.graph) {
       if (!node.is_placeholder() && !node.is_output()) {
@@ -182,127 +171,6 @@ class Retrace {
     result.graph = std::make_shared<Graph>();
     result.signature = {};
     return result;
-  }
-
-  // ── Symbols ──
-
-  void declare_symbols() {
-    std::unordered_map<Symbol, bool> of_inputs;
-    for (const Value* placeholder : from_.graph->placeholders()) {
-      const auto note = [&](const Expr& expr) {
-        for (const Symbol& symbol : expr.free_symbols()) {
-          of_inputs.emplace(symbol, true);
-        }
-      };
-      std::for_each(placeholder->meta().sizes.begin(), placeholder->meta().sizes.end(), note);
-      note(placeholder->sym());
-    }
-    for (const auto& [name, range] : from_.range_constraints) {
-      const Symbol symbol(name);
-      if (!Expr(symbol).has_unbacked() || of_inputs.contains(symbol)) {
-        env_->declare(symbol, range, sample_of(symbol, range));
-        known_.emplace(symbol, Expr(symbol));
-      }
-    }
-    for (const Guard& guard : from_.guards) {
-      pending_.push_back(&guard);
-    }
-    require_known_guards();
-  }
-
-  // A program that says nothing of its sample sizes gets sizes that few others are equal to.
-  std::optional<int64_t> sample_of(Symbol symbol, const Range& range) {
-    if (const auto hint = from_.hints.find(symbol.name()); hint != from_.hints.end()) {
-      samples_.emplace(symbol, hint->second);
-      return hint->second;
-    }
-    if (Expr(symbol).has_unbacked()) {
-      return std::nullopt;
-    }
-    const int64_t first = 7 + 4 * static_cast<int64_t>(samples_.size());
-    for (int64_t step = 0; step < 64; ++step) {
-      const int64_t candidate = range.contains(first + step) ? first + step : std::max<int64_t>(range.min, 0) + step;
-      if (range.contains(candidate) && guards_hold(symbol, candidate)) {
-        samples_.emplace(symbol, candidate);
-        return candidate;
-      }
-    }
-    throw Error("No sample size was found for " + symbol.name() + ", which meets all guards of the program", {},
-                "Give the program hints for its symbols.");
-  }
-
-  // Of the guards whose symbols all have samples.
-  bool guards_hold(Symbol symbol, int64_t candidate) {
-    samples_[symbol] = candidate;
-    const bool hold = std::all_of(from_.guards.begin(), from_.guards.end(), [&](const Guard& guard) {
-      const std::vector<Symbol> symbols = guard.condition.free_symbols();
-      const bool known =
-          std::all_of(symbols.begin(), symbols.end(), [&](Symbol each) { return samples_.contains(each); });
-      return !known || guard.condition.evaluate([&](Symbol each) { return samples_.at(each); });
-    });
-    samples_.erase(symbol);
-    return hold;
-  }
-
-  void require_known_guards() {
-    std::erase_if(pending_, [&](const Guard* guard) {
-      const std::vector<Symbol> symbols = guard->condition.free_symbols();
-      if (!std::all_of(symbols.begin(), symbols.end(), [&](Symbol symbol) { return known_.contains(symbol); })) {
-        return false;
-      }
-      const ModuleScope module(guard->place.module_path, guard->place.module_class, SourceLocation());
-      const OpScope op(guard->place.op);
-      env_->require(renamed(guard->condition));
-      return true;
-    });
-  }
-
-  // Sizes that depend on data get new symbols in the order in which ops make them.
-  Expr renamed(const Expr& expr) const { return expr.substitute(renaming()); }
-  BoolExpr renamed(const BoolExpr& condition) const { return condition.substitute(renaming()); }
-  Substitution renaming() const {
-    return [this](Symbol symbol) -> std::optional<Expr> {
-      const auto found = known_.find(symbol);
-      return found == known_.end() ? std::nullopt : std::optional(found->second);
-    };
-  }
-
-  TensorMeta renamed(TensorMeta meta) const {
-    for (std::vector<Expr>* exprs : {&meta.sizes, &meta.strides}) {
-      for (Expr& expr : *exprs) {
-        expr = renamed(expr);
-      }
-    }
-    meta.storage_offset = renamed(meta.storage_offset);
-    return meta;
-  }
-
-  void learn(const Expr& original, const Expr& fresh) {
-    const auto symbol = original.as_symbol();
-    if (!symbol || known_.contains(*symbol)) {
-      return;
-    }
-    known_.emplace(*symbol, fresh);
-    if (const auto range = from_.range_constraints.find(symbol->name()); range != from_.range_constraints.end()) {
-      if (range->second.min != Range::kMin) {
-        env_->require(ge(fresh, range->second.min));
-      }
-      if (range->second.max != Range::kMax) {
-        env_->require(le(fresh, range->second.max));
-      }
-    }
-    require_known_guards();
-  }
-
-  // A symbol that comes from an op which is copied as it is.
-  void declare_missing(const Expr& expr) {
-    for (const Symbol& symbol : expr.free_symbols()) {
-      if (known_.emplace(symbol, Expr(symbol)).second) {
-        const auto range = from_.range_constraints.find(symbol.name());
-        env_->declare(symbol, range == from_.range_constraints.end() ? Range{} : range->second);
-        require_known_guards();
-      }
-    }
   }
 
   // ── Placeholders and outputs ──
@@ -330,7 +198,7 @@ class Retrace {
   }
 
   void take_facts() {
-    for (const auto& [symbol, fresh] : known_) {
+    for (const auto& [symbol, fresh] : symbols_.known()) {
       if (env_->simplify(fresh) != fresh) {
         throw Error("Taking the program apart would make its size " + symbol.name() + " " + env_->simplify(fresh).str(),
                     facts_place(), "Keep the op whole that does it.");
@@ -351,7 +219,7 @@ class Retrace {
       if (is_higher_order_target(node.target())) {
         copy_whole(node);
       } else if (is_size_only(node)) {
-        values_.emplace(node.output(), to_sym_int(renamed(node.output()->sym()), env_));
+        values_.emplace(node.output(), to_sym_int(symbols_.renamed(node.output()->sym()), env_));
       } else if (!is_dispatcher_target(node.target()) || gives_number_of_data(node) || takes_copied(node)) {
         copy_whole(node);
       } else {
@@ -380,8 +248,7 @@ class Retrace {
     if (!is_number || (is_dispatcher_target(node.target()) && !node.target().starts_with("aten.sym_"))) {
       return false;
     }
-    const std::vector<Symbol> symbols = node.output()->sym().free_symbols();
-    return std::all_of(symbols.begin(), symbols.end(), [&](Symbol symbol) { return known_.contains(symbol); });
+    return symbols_.knows(node.output()->sym());
   }
 
   // A float or a condition that is read from a tensor: a trace has none of those.
@@ -411,15 +278,8 @@ class Retrace {
 
   void call(const Node& node) {
     const c10::OperatorHandle op = lookup_operator(view_may_copy(node) ? "aten.reshape.default" : node.target());
-    const c10::FunctionSchema& schema = op.schema();
-    const std::vector<const Argument*> bound = bind_arguments(node, schema);
-    Stack stack;
-    for (size_t i = 0; i < bound.size(); ++i) {
-      const c10::Argument& formal = schema.arguments()[i];
-      ensure(bound[i] != nullptr || formal.default_value().has_value(), "The argument '{}' is missing", formal.name());
-      stack.push_back(bound[i] == nullptr ? *formal.default_value()
-                                          : to_ivalue(*bound[i], *formal.real_type(), formal.N()));
-    }
+    Stack stack =
+        replay_arguments(node, op, [this](const Value* value) -> const c10::IValue& { return values_.at(value); });
     require_same_storage(node, stack);
     recorder_.decompose(op, stack, node.name());
     for (size_t i = 0; i < node.outputs().size(); ++i) {
@@ -433,7 +293,7 @@ class Retrace {
       return false;
     }
     const Value* viewed = node.arg(0).value();
-    return meta_of(values_.at(viewed).toTensor()).strides != renamed(viewed->meta()).strides;
+    return meta_of(values_.at(viewed).toTensor()).strides != symbols_.renamed(viewed->meta()).strides;
   }
 
   void require_same_storage(const Node& node, const Stack& stack) const {
@@ -441,7 +301,7 @@ class Retrace {
       return;
     }
     const TensorMeta now = meta_of(stack[0].toTensor());
-    const TensorMeta then = renamed(node.arg(0).value()->meta());
+    const TensorMeta then = symbols_.renamed(node.arg(0).value()->meta());
     ensure(now.strides == then.strides && now.storage_offset == then.storage_offset,
            "It views memory that a decomposition lays out in another way");
   }
@@ -463,7 +323,7 @@ class Retrace {
       case Value::Kind::kSymInt: {
         const Expr fresh =
             result.isScalar() && !result.isInt() ? to_expr(result.toScalar().toSymInt()) : to_expr(result);
-        learn(original.sym(), fresh);
+        symbols_.learn(original.sym(), fresh);
         values_.emplace(&original, to_sym_int(fresh, env_));
         return;
       }
@@ -480,41 +340,13 @@ class Retrace {
     ensure(meta.dim() == original.meta().dim(), "The result '{}' has {} axes, in the program it has {}",
            original.name(), meta.dim(), original.meta().dim());
     for (int64_t axis = 0; axis < meta.dim(); ++axis) {
-      learn(original.meta().sizes[axis], meta.sizes[axis]);
-      const Expr expected = renamed(original.meta().sizes[axis]);
+      symbols_.learn(original.meta().sizes[axis], meta.sizes[axis]);
+      const Expr expected = symbols_.renamed(original.meta().sizes[axis]);
       ensure(env_->statically(eq(meta.sizes[axis], expected)).value_or(true),
              "Axis {} of the result '{}' is {}, in the program it is {}", axis, original.name(), meta.sizes[axis].str(),
              expected.str());
     }
     values_.emplace(&original, tensor);
-  }
-
-  c10::IValue to_ivalue(const Argument& argument, const c10::Type& type, std::optional<int32_t> fixed_length) {
-    const c10::Type& wanted = unwrap_optional(type);
-    if (argument.is_none()) {
-      return {};
-    }
-    const auto* value = argument.get_if<Value*>();
-    const c10::IValue* known = value != nullptr ? &values_.at(*value) : nullptr;
-    if (wanted.kind() == c10::TypeKind::ListType && (known == nullptr || is_number(*known))) {
-      // One number stands for a list of that number.
-      const Argument::List items =
-          argument.is_list() ? argument.list() : Argument::List(fixed_length.value_or(1), argument);
-      return list_ivalue(items, *wanted.containedType(0));
-    }
-    if (known != nullptr) {
-      return wanted.kind() == c10::TypeKind::ListType ? convert(*known, conversion_for(**value, type)) : *known;
-    }
-    return constant_to_ivalue(argument, type);
-  }
-
-  c10::IValue list_ivalue(const Argument::List& items, const c10::Type& element) {
-    std::vector<c10::IValue> values;
-    for (const Argument& item : items) {
-      values.push_back(to_ivalue(item, element, std::nullopt));
-    }
-    const ListKind kind = list_kind_of(element);
-    return kind == ListKind::kInt ? size_list(values) : pack_list(kind, std::move(values));
   }
 
   // ── Nodes that are copied as they are ──
@@ -578,15 +410,15 @@ class Retrace {
   void copied_result(const Value& original, Value& fresh) {
     if (original.is_tensor()) {
       std::for_each(original.meta().sizes.begin(), original.meta().sizes.end(),
-                    [&](const Expr& size) { declare_missing(size); });
-      fresh.meta() = renamed(original.meta());
+                    [&](const Expr& size) { symbols_.declare_missing(size); });
+      fresh.meta() = symbols_.renamed(original.meta());
       const at::Tensor fake = make_fake(fresh.meta(), env_);
       recorder_.remember(fake, &fresh);
       recorder_.numbers().add_source(&fresh);
       values_.emplace(&original, fake);
     } else if (original.kind() == Value::Kind::kSymInt) {
-      declare_missing(original.sym());
-      fresh.sym() = renamed(original.sym());
+      symbols_.declare_missing(original.sym());
+      fresh.sym() = symbols_.renamed(original.sym());
       if (const auto symbol = fresh.sym().as_symbol()) {
         recorder_.numbers().add_source(*symbol, &fresh);
       }
@@ -623,12 +455,10 @@ class Retrace {
   const DecompositionTable& table_;
   ExportedProgram to_;
   std::shared_ptr<ShapeEnv> env_;
+  ReplaySymbols symbols_;
   Decomposer recorder_;
   std::unordered_map<const Value*, c10::IValue> values_;  // what stands for a value in calls
   std::unordered_map<const Value*, Value*> copied_;       // values that calls cannot take
-  std::unordered_map<Symbol, Expr> known_;                // the program's symbols as this trace has them
-  std::unordered_map<Symbol, int64_t> samples_;
-  std::vector<const Guard*> pending_;  // guards about sizes that no op has made yet
 };
 
 }  // namespace
