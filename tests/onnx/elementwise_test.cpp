@@ -162,6 +162,37 @@ INSTANTIATE_TEST_SUITE_P(Bool, BinaryOps, ::testing::ValuesIn(kBoolCases), case_
 INSTANTIATE_TEST_SUITE_P(Integer, BinaryOps, ::testing::ValuesIn(kIntegerCases), case_name);
 INSTANTIATE_TEST_SUITE_P(Float, BinaryOps, ::testing::ValuesIn(kFloatCases), case_name);
 
+at::Tensor edges(c10::ScalarType dtype) {
+  const auto least = dtype == at::kLong ? std::numeric_limits<int64_t>::min() : std::numeric_limits<int32_t>::min();
+  return at::tensor({least, least + 1, int64_t{-7}, int64_t{0}, int64_t{7}, -(least + 2), -(least + 1)}, at::kLong)
+      .to(dtype);
+}
+
+TEST(OnnxElementwise, FloorDivisionHoldsAtTheEndsOfTheDtype) {
+  for (const auto dtype : {at::kLong, at::kInt}) {
+    const at::Tensor x = edges(dtype);
+    for (const int64_t divisor : {20, -20, 1, 7}) {
+      expect_same([divisor](const Tensors& t) { return Tensors{at::floor_divide(t[0], divisor)}; }, {x});
+    }
+    expect_same([](const Tensors& t) { return Tensors{at::floor_divide(t[0], t[1])}; },
+                {x.slice(0, 1), x.slice(0, 0, 1)});
+  }
+  expect_same([](const Tensors& t) { return Tensors{at::floor_divide(t[0], 20)}; }, {at::arange(-128, 128, at::kChar)});
+}
+
+// 1 / 0.1 is 10 in floats, and ten times the float 0.1 is more than 1.
+TEST(OnnxElementwise, FloorDivisionOfFloatsIsThatOfTheExactNumbers) {
+  const at::Tensor x = at::tensor({1.0, 0.3, 0.6, -1.0, -0.3, 5.0, 0.0, 1e30, -2.5});
+  for (const auto dtype : {at::kFloat, at::kDouble}) {
+    const at::Tensor numbers = x.to(dtype);
+    for (const double divisor : {0.1, -0.1, 3.0}) {
+      expect_same([divisor](const Tensors& t) { return Tensors{at::div(t[0], divisor, "floor")}; }, {numbers});
+    }
+    expect_same([](const Tensors& t) { return Tensors{at::floor_divide(t[0], t[1])}; },
+                {numbers.unsqueeze(1), numbers});
+  }
+}
+
 TEST(OnnxElementwise, ScalarOverloadsAndAlpha) {
   const at::Tensor x = at::randn({2, 3});
   const at::Tensor n = integers({2, 3}, at::kLong);

@@ -1,5 +1,6 @@
 // Writing by index, mask or slice. Programs are functional: each op gives a new tensor.
 #include "exporters/onnx/translations/axis_indices.h"
+#include "exporters/onnx/translations/floor_divide.h"
 #include "exporters/onnx/translations/table.h"
 
 #include <algorithm>
@@ -86,10 +87,6 @@ c10::Scalar neutral(const std::string& reduction, c10::ScalarType dtype) {
   }
 }
 
-OnnxValue integer_floor(Context& context, const OnnxValue& a, const OnnxValue& b) {
-  return context.emit("Div", {context.emit("Sub", {a, context.emit("Mod", {a, b})}), b});
-}
-
 OnnxValues aten_scatter_reduce(Context& context, const OpCall& call) {
   const TensorMeta& meta = call.meta("self");
   if (meta.dim() == 0) {
@@ -121,7 +118,7 @@ OnnxValues aten_scatter_reduce(Context& context, const OpCall& call) {
   const OnnxValue base = context.full(meta.sizes, context.constant(int64_t{include_self ? 1 : 0}, self.dtype));
   const OnnxValue count = context.emit("Max", {scatter(base, ones, "add"), one});
   return {c10::isFloatingType(self.dtype) ? context.emit("Div", {reduced, count})
-                                          : integer_floor(context, reduced, count)};
+                                          : floor_divide(context, reduced, count)};
 }
 
 // ── Rows along an axis ──
@@ -353,17 +350,17 @@ OnnxValues aten_masked_scatter(Context& context, const OpCall& call) {
 }
 
 constexpr OnnxTranslationEntry kEntries[] = {
-    {"aten.scatter", 18, aten_scatter},
-    {"aten.scatter_add", 18, aten_scatter_add},
-    {"aten.scatter_reduce", 18, aten_scatter_reduce},
-    {"aten.index_add", 18, aten_index_add},
-    {"aten.index_copy", 18, aten_index_copy},
-    {"aten.index_fill", 18, aten_index_fill},
-    {"aten.index_put", 18, aten_index_put},
-    {"aten._unsafe_index_put", 18, aten_index_put},
-    {"aten.slice_scatter", 18, aten_slice_scatter},
-    {"aten.select_scatter", 18, aten_select_scatter},
-    {"aten.masked_scatter", 18, aten_masked_scatter},
+    {"aten.scatter", 18, aten_scatter, "ScatterElements Slice"},
+    {"aten.scatter_add", 18, aten_scatter_add, "ScatterElements Slice"},
+    {"aten.scatter_reduce", 18, aten_scatter_reduce, "Div Less Max Mul ScatterElements Sign Slice Sub", "0-d tensors"},
+    {"aten.index_add", 18, aten_index_add, "Mul Reshape ScatterND Transpose"},
+    {"aten.index_copy", 18, aten_index_copy, "Expand Reshape ScatterElements ScatterND"},
+    {"aten.index_fill", 18, aten_index_fill, "Reshape ScatterND Transpose"},
+    {"aten.index_put", 18, aten_index_put, "Add Concat Expand ScatterND Transpose Unsqueeze Where"},
+    {"aten._unsafe_index_put", 18, aten_index_put, "Add Concat Expand ScatterND Transpose Unsqueeze Where"},
+    {"aten.slice_scatter", 18, aten_slice_scatter, "ScatterND Transpose"},
+    {"aten.select_scatter", 18, aten_select_scatter, "ScatterND Transpose Unsqueeze"},
+    {"aten.masked_scatter", 18, aten_masked_scatter, "NonZero Reshape ScatterND Slice Transpose"},
 };
 
 }  // namespace
