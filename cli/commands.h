@@ -11,5 +11,6 @@ void add_generate_command(CLI::App& app);
 void add_inspect_command(CLI::App& app);
 void add_models_command(CLI::App& app);
 void add_stages_command(CLI::App& app);
+void add_operators_command(CLI::App& app);
 
 }  // namespace hfx

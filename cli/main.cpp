@@ -105,6 +105,7 @@ int main(int argc, char** argv) {
   hfx::add_inspect_command(app);
   hfx::add_models_command(app);
   hfx::add_stages_command(app);
+  hfx::add_operators_command(app);
   try {
     hfx::clean_up_when_interrupted();
     require_current_folder();

@@ -365,21 +365,28 @@ bool has_sibling(const fs::path& file) {
   });
 }
 
-OnnxRunner runner_of(const ExportedComponent& component) {
+const fs::path& saved_file(const ExportedComponent& component) {
   const fs::path& file = as_onnx(*component.program).file();
   if (file.empty()) {
     throw Error("this export is not saved yet, and ONNX Runtime reads the weights from its folder", {},
                 "Call save_pretrained, then from_pretrained.");
   }
+  return file;
+}
+
+OnnxRunnerOptions default_options(const ExportedComponent& component) {
   OnnxRunnerOptions options;
-  options.share_weights = has_sibling(file);
-  return OnnxRunner(file, options);
+  options.share_weights = has_sibling(saved_file(component));
+  return options;
 }
 
 }  // namespace
 
 OnnxComponentRunner::OnnxComponentRunner(const ExportedComponent& component)
-    : runner_(runner_of(component)),
+    : OnnxComponentRunner(component, default_options(component)) {}
+
+OnnxComponentRunner::OnnxComponentRunner(const ExportedComponent& component, const OnnxRunnerOptions& options)
+    : runner_(saved_file(component), options),
       conditions_(SizeConditions::of(runner_.metadata())),
       index_limits_(index_limits_of(runner_.metadata())),
       out_spec_(component.metadata.out_spec),

@@ -93,6 +93,8 @@ class OnnxComponentRunner : public ModelRunner {
  public:
   /// Throws Error when the export was not saved yet: ONNX Runtime reads weights from the folder.
   explicit OnnxComponentRunner(const ExportedComponent& component);
+  /// The same with options of one's own. By default components that lie beside others share weights.
+  OnnxComponentRunner(const ExportedComponent& component, const OnnxRunnerOptions& options);
   PyTree run(const NamedInputs& inputs) override;
   /// Caches of fixed length are written where they are.
   PyTree run_in_place(NamedInputs inputs) override;

@@ -223,11 +223,7 @@ void count_reads(const OnnxGraph& graph, std::map<std::string, int>& reads) {
     for (const std::string& input : node.inputs) {
       reads[input] += node.op_type == "Shape" ? 0 : 1;
     }
-    for (const OnnxAttribute& attribute : node.attributes) {
-      if (const auto* nested = std::get_if<std::shared_ptr<OnnxGraph>>(&attribute.data)) {
-        count_reads(**nested, reads);
-      }
-    }
+    for_each_inner_graph(node, [&](const OnnxGraph& inner) { count_reads(inner, reads); });
   }
   for (const OnnxValueInfo& output : graph.outputs) {
     ++reads[output.name];
@@ -360,7 +356,6 @@ const std::vector<OnnxValueInfo>& OnnxRunner::inputs() const { return impl_->inp
 const std::vector<OnnxValueInfo>& OnnxRunner::outputs() const { return impl_->outputs; }
 const OnnxMetadata& OnnxRunner::metadata() const { return impl_->metadata; }
 const std::vector<std::pair<std::string, std::string>>& OnnxRunner::in_place() const { return impl_->in_place; }
-
 OnnxRunner::Outputs OnnxRunner::run(const Inputs& inputs, const Inputs& outputs) const {
   const std::vector<at::Tensor> tensors = impl_->checked_inputs(inputs);
   for (const auto& [name, tensor] : outputs) {

@@ -58,7 +58,7 @@ TEST(Docs, EveryExampleDoesWhatThePageSays) {
 
 TEST(Docs, EveryOptionIsOnThePage) {
   const std::string page = testing::read_text("docs/cli.md");
-  for (const char* command : {"export", "run", "generate", "inspect", "models", "stages"}) {
+  for (const char* command : {"export", "run", "generate", "inspect", "models", "stages", "operators"}) {
     const std::string help = testing::hfx({command, "--help"}).out;
     const std::regex option("--[a-z]+");
     for (auto it = std::sregex_iterator(help.begin(), help.end(), option); it != std::sregex_iterator(); ++it) {
@@ -74,6 +74,14 @@ TEST(Docs, ThePageOfStagesIsWhatHfxPrints) {
     EXPECT_EQ(testing::read_text("docs/stages_" + format + ".md"), printed.out)
         << "Run: hfx stages " << format << " --markdown > docs/stages_" << format << ".md";
   }
+}
+
+// Its rows are held against what the ops become by the tests of the room onnx.
+TEST(Docs, ThePageOfOperatorsIsWhatHfxPrints) {
+  const auto printed = testing::hfx({"operators", "--markdown"});
+  ASSERT_EQ(printed.code, 0) << printed.err;
+  EXPECT_EQ(testing::read_text("docs/onnx_operators.md"), printed.out)
+      << "Run: hfx operators --markdown > docs/onnx_operators.md";
 }
 
 // Which cells are filled is held against the results of the tests, once they have run (models_page).

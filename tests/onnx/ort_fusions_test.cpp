@@ -216,19 +216,41 @@ TEST(OnnxOrtFusions, AMaskOfShiftedPlacesIsNotTaken) {
   model.expect_as_eager(steps(Hides::kLaterKeys, {{2, 2, 3}, {1, 4, 5}}));
 }
 
+Tensors halves(const Tensors& inputs) {
+  Tensors result;
+  for (const at::Tensor& tensor : inputs) {
+    result.push_back(c10::isFloatingType(tensor.scalar_type()) ? tensor.to(at::kHalf) : tensor);
+  }
+  return result;
+}
+
 // Other providers' operators take lengths and no mask.
 TEST(OnnxOrtFusions, PaddingIsForTheCpuOnly) {
   for (const char* provider : {"cuda", "webgpu", "dml"}) {
     const ExportSettings settings{.ort_fusions = provider};
-    const Exported causal(decode_step(Hides::kLaterKeys), step_inputs(Hides::kLaterKeys, {2, 2, 3}), settings);
+    const Exported causal(decode_step(Hides::kLaterKeys), halves(step_inputs(Hides::kLaterKeys, {2, 2, 3})), settings);
     EXPECT_EQ(count_ops(causal.model(), "GroupQueryAttention"), 1u);
     const Warnings warnings;
-    const Exported padded(decode_step(Hides::kLaterKeysAndPadding), step_inputs(Hides::kLaterKeysAndPadding, {2, 2, 3}),
-                          settings);
+    const Exported padded(decode_step(Hides::kLaterKeysAndPadding),
+                          halves(step_inputs(Hides::kLaterKeysAndPadding, {2, 2, 3})), settings);
     EXPECT_EQ(count_ops(padded.model(), "GroupQueryAttention"), 0u);
     const std::vector<std::string> texts = about_fusions(warnings);
     ASSERT_EQ(texts.size(), 1u);
     EXPECT_THAT(texts[0], HasSubstr("takes no mask"));
+  }
+}
+
+// Of what ONNX Runtime lists for its providers, CUDA alone has no operator in float32.
+TEST(OnnxOrtFusions, CudaHasTheOperatorInFloat16Only) {
+  for (const char* provider : {"cuda", "webgpu", "dml"}) {
+    const bool is_cuda = std::string(provider) == "cuda";
+    const Warnings warnings;
+    const Exported model(decode_step(Hides::kLaterKeys), step_inputs(Hides::kLaterKeys, {2, 2, 3}),
+                         ExportSettings{.ort_fusions = provider});
+    EXPECT_EQ(count_ops(model.model(), "GroupQueryAttention"), is_cuda ? 0u : 1u);
+    const std::vector<std::string> texts = about_fusions(warnings);
+    ASSERT_EQ(texts.size(), is_cuda ? 1u : 0u);
+    EXPECT_TRUE(!is_cuda || texts[0].find("float16 only") != std::string::npos) << texts[0];
   }
 }
 

@@ -207,9 +207,12 @@ std::optional<OnnxValue> attention_with_cache(Context& context, const OpCall& ca
 // its lengths cannot say, goes in as a bias, as the CPU provider has it; rows that see nothing come out as zeros, as in
 // torch. It joins the cache by itself.
 std::string why_not_group_query(const OpCall& call, const Attention& attention, const AppendedStates& key,
-                                bool takes_bias) {
+                                const std::string& provider) {
   if (attention.query.dtype != c10::kFloat && attention.query.dtype != c10::kHalf) {
     return "the operator computes in float32 and float16 only";
+  }
+  if (provider == "cuda" && attention.query.dtype != c10::kHalf) {  // docs/OperatorKernels.md of ONNX Runtime
+    return "this provider's operator computes in float16 only";
   }
   if (!attention.query_sizes[1].is_int() || !attention.key_sizes[1].is_int() ||
       attention.query_sizes[3] != attention.value_sizes[3] || !attention.query_sizes[3].is_int()) {
@@ -228,7 +231,7 @@ std::string why_not_group_query(const OpCall& call, const Attention& attention, 
   if (mask == CausalMask::kUnknown) {
     return "its mask is not known to hide later keys, which the operator always does";
   }
-  return mask == CausalMask::kWithMore && !takes_bias
+  return mask == CausalMask::kWithMore && provider != "cpu"
              ? "its mask hides more than later keys, and this provider's operator takes no mask"
              : "";
 }
@@ -282,8 +285,7 @@ std::optional<OnnxValue> fused_for_provider(Context& context, const OpCall& call
   if (!key || !value) {
     return std::nullopt;  // attention without a cache: the standard operator is as fast
   }
-  const bool takes_bias = *context.ort_fusions() == "cpu";
-  if (const std::string why = why_not_group_query(call, attention, *key, takes_bias); !why.empty()) {
+  if (const std::string why = why_not_group_query(call, attention, *key, *context.ort_fusions()); !why.empty()) {
     log_warning("{}: attention is not fused into GroupQueryAttention: {}", call.node().describe(), why);
     return std::nullopt;
   }
@@ -411,10 +413,13 @@ OnnxValues aten_sdpa_operator(Context& context, const OpCall& call) {
 }
 
 constexpr OnnxTranslationEntry kEntries[] = {
-    {"aten.scaled_dot_product_attention", 18, aten_sdpa},
-    {"aten.scaled_dot_product_attention", 23, aten_sdpa_operator},
-    {"aten._scaled_dot_product_flash_attention_for_cpu", 18, aten_sdpa},
-    {"aten._scaled_dot_product_flash_attention_for_cpu", 23, aten_sdpa_operator},
+    {"aten.scaled_dot_product_attention", 18, aten_sdpa, "Add IsNaN MatMul Mul Reshape Softmax Transpose Where",
+     "dropout (training mode); operands of one axis; masks of more than four axes"},
+    {"aten.scaled_dot_product_attention", 23, aten_sdpa_operator, "Attention Greater Max ReduceMax Reshape Where",
+     "dropout (training mode); operands of one axis; masks of more than four axes"},
+    {"aten._scaled_dot_product_flash_attention_for_cpu", 18, aten_sdpa, "Add IsNaN MatMul Mul Softmax Transpose Where"},
+    {"aten._scaled_dot_product_flash_attention_for_cpu", 23, aten_sdpa_operator,
+     "Attention Greater Max ReduceMax Where"},
 };
 
 }  // namespace

@@ -96,19 +96,19 @@ OnnxValues aten_isfinite(Context& context, const OpCall& call) {
 }
 
 constexpr OnnxTranslationEntry kEntries[] = {
-    {"aten.eq", 18, aten_eq},
-    {"aten.ne", 18, aten_ne},
-    {"aten.lt", 18, aten_lt},
-    {"aten.le", 18, aten_le},
-    {"aten.gt", 18, aten_gt},
-    {"aten.ge", 18, aten_ge},
-    {"aten.where", 18, aten_where},
-    {"aten.masked_fill", 18, aten_masked_fill},
-    {"aten.isnan", 18, aten_isnan},
-    {"aten.isinf", 18, aten_isinf},
-    {"aten.isposinf", 18, aten_isposinf},
-    {"aten.isneginf", 18, aten_isneginf},
-    {"aten.isfinite", 18, aten_isfinite},
+    {"aten.eq", 18, aten_eq, "Equal"},
+    {"aten.ne", 18, aten_ne, "Equal Not"},
+    {"aten.lt", 18, aten_lt, "Less"},
+    {"aten.le", 18, aten_le, "LessOrEqual"},
+    {"aten.gt", 18, aten_gt, "Greater"},
+    {"aten.ge", 18, aten_ge, "GreaterOrEqual"},
+    {"aten.where", 18, aten_where, "Where", "the form that gives indices"},
+    {"aten.masked_fill", 18, aten_masked_fill, "Where"},
+    {"aten.isnan", 18, aten_isnan, "Expand IsNaN"},
+    {"aten.isinf", 18, aten_isinf, "Expand IsInf"},
+    {"aten.isposinf", 18, aten_isposinf, "Expand IsInf"},
+    {"aten.isneginf", 18, aten_isneginf, "Expand IsInf"},
+    {"aten.isfinite", 18, aten_isfinite, "Expand IsInf IsNaN Not Or"},
 };
 
 }  // namespace

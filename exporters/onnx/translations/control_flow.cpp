@@ -119,8 +119,8 @@ OnnxValues while_loop(Context& context, const OpCall& call) {
 }
 
 constexpr OnnxTranslationEntry kEntries[] = {
-    {"higher_order.cond", 18, cond},
-    {"higher_order.while_loop", 18, while_loop},
+    {"higher_order.cond", 18, cond, "If"},
+    {"higher_order.while_loop", 18, while_loop, "Loop"},
 };
 
 }  // namespace

@@ -226,9 +226,7 @@ OnnxValues aten_upsample_nearest_exact(Context& context, const OpCall& call) {
       {{"mode", "nearest"}, {"coordinate_transformation_mode", "half_pixel"}, {"nearest_mode", "round_prefer_ceil"}})};
 }
 
-const char* coordinates(const OpCall& call) {
-  return call.boolean("align_corners") ? "align_corners" : "half_pixel";
-}
+const char* coordinates(const OpCall& call) { return call.boolean("align_corners") ? "align_corners" : "half_pixel"; }
 
 OnnxValues aten_upsample_linear(Context& context, const OpCall& call) {
   refuse_rounded_scales(call);
@@ -262,36 +260,42 @@ OnnxValues aten_pixel_shuffle(Context& context, const OpCall& call) {
 }
 
 constexpr OnnxTranslationEntry kEntries[] = {
-    {"aten.conv1d", 18, aten_conv},
-    {"aten.conv2d", 18, aten_conv},
-    {"aten.conv3d", 18, aten_conv},
-    {"aten.conv_transpose1d", 18, aten_conv_transpose},
-    {"aten.conv_transpose2d", 18, aten_conv_transpose},
-    {"aten.conv_transpose3d", 18, aten_conv_transpose},
-    {"aten.convolution", 18, aten_convolution},
-    {"aten.max_pool1d", 18, aten_max_pool<1>},
-    {"aten.max_pool2d", 18, aten_max_pool<2>},
-    {"aten.max_pool3d", 18, aten_max_pool<3>},
-    {"aten.max_pool2d_with_indices", 18, aten_max_pool<2>},
-    {"aten.avg_pool1d", 18, aten_avg_pool<1>},
-    {"aten.avg_pool2d", 18, aten_avg_pool<2>},
-    {"aten.avg_pool3d", 18, aten_avg_pool<3>},
-    {"aten.adaptive_avg_pool1d", 18, aten_adaptive_avg_pool<1>},
-    {"aten.adaptive_avg_pool2d", 18, aten_adaptive_avg_pool<2>},
-    {"aten._adaptive_avg_pool2d", 18, aten_adaptive_avg_pool<2>},
-    {"aten.adaptive_avg_pool3d", 18, aten_adaptive_avg_pool<3>},
-    {"aten.adaptive_max_pool1d", 18, aten_adaptive_max_pool<1>},
-    {"aten.adaptive_max_pool2d", 18, aten_adaptive_max_pool<2>},
-    {"aten.upsample_nearest1d", 18, aten_upsample_nearest},
-    {"aten.upsample_nearest2d", 18, aten_upsample_nearest},
-    {"aten.upsample_nearest3d", 18, aten_upsample_nearest},
-    {"aten._upsample_nearest_exact1d", 18, aten_upsample_nearest_exact},
-    {"aten._upsample_nearest_exact2d", 18, aten_upsample_nearest_exact},
-    {"aten.upsample_linear1d", 18, aten_upsample_linear},
-    {"aten.upsample_bilinear2d", 18, aten_upsample_linear},
-    {"aten.upsample_trilinear3d", 18, aten_upsample_linear},
-    {"aten.upsample_bicubic2d", 18, aten_upsample_cubic},
-    {"aten.pixel_shuffle", 18, aten_pixel_shuffle},
+    {"aten.conv1d", 18, aten_conv, "Conv Squeeze Unsqueeze", "padding \"same\" with a kernel of symbolic size"},
+    {"aten.conv2d", 18, aten_conv, "Conv", "padding \"same\" with a kernel of symbolic size"},
+    {"aten.conv3d", 18, aten_conv, "Conv", "padding \"same\" with a kernel of symbolic size"},
+    {"aten.conv_transpose1d", 18, aten_conv_transpose, "ConvTranspose"},
+    {"aten.conv_transpose2d", 18, aten_conv_transpose, "ConvTranspose"},
+    {"aten.conv_transpose3d", 18, aten_conv_transpose, "ConvTranspose"},
+    {"aten.convolution", 18, aten_convolution, "Conv ConvTranspose"},
+    {"aten.max_pool1d", 18, aten_max_pool<1>, "MaxPool"},
+    {"aten.max_pool2d", 18, aten_max_pool<2>, "MaxPool"},
+    {"aten.max_pool3d", 18, aten_max_pool<3>, "MaxPool"},
+    {"aten.max_pool2d_with_indices", 18, aten_max_pool<2>, "MaxPool", "its indices"},
+    {"aten.avg_pool1d", 18, aten_avg_pool<1>, "AveragePool", "ceil_mode with counted padding"},
+    {"aten.avg_pool2d", 18, aten_avg_pool<2>, "AveragePool", "divisor_override; ceil_mode with counted padding"},
+    {"aten.avg_pool3d", 18, aten_avg_pool<3>, "AveragePool", "divisor_override; ceil_mode with counted padding"},
+    {"aten.adaptive_avg_pool1d", 18, aten_adaptive_avg_pool<1>, "AveragePool ReduceMean",
+     "sizes other than 1 where the input's is symbolic or no multiple"},
+    {"aten.adaptive_avg_pool2d", 18, aten_adaptive_avg_pool<2>, "AveragePool ReduceMean",
+     "sizes other than 1 where the input's is symbolic or no multiple"},
+    {"aten._adaptive_avg_pool2d", 18, aten_adaptive_avg_pool<2>, "AveragePool ReduceMean",
+     "sizes other than 1 where the input's is symbolic or no multiple"},
+    {"aten.adaptive_avg_pool3d", 18, aten_adaptive_avg_pool<3>, "AveragePool ReduceMean",
+     "sizes other than 1 where the input's is symbolic or no multiple"},
+    {"aten.adaptive_max_pool1d", 18, aten_adaptive_max_pool<1>, "MaxPool ReduceMax",
+     "its indices; sizes other than 1 where the input's is symbolic or no multiple"},
+    {"aten.adaptive_max_pool2d", 18, aten_adaptive_max_pool<2>, "MaxPool ReduceMax",
+     "its indices; sizes other than 1 where the input's is symbolic or no multiple"},
+    {"aten.upsample_nearest1d", 18, aten_upsample_nearest, "Resize", "factors that are no whole numbers"},
+    {"aten.upsample_nearest2d", 18, aten_upsample_nearest, "Resize", "factors that are no whole numbers"},
+    {"aten.upsample_nearest3d", 18, aten_upsample_nearest, "Resize", "factors that are no whole numbers"},
+    {"aten._upsample_nearest_exact1d", 18, aten_upsample_nearest_exact, "Resize", "factors that are no whole numbers"},
+    {"aten._upsample_nearest_exact2d", 18, aten_upsample_nearest_exact, "Resize", "factors that are no whole numbers"},
+    {"aten.upsample_linear1d", 18, aten_upsample_linear, "Resize", "factors that are no whole numbers"},
+    {"aten.upsample_bilinear2d", 18, aten_upsample_linear, "Resize", "factors that are no whole numbers"},
+    {"aten.upsample_trilinear3d", 18, aten_upsample_linear, "Resize", "factors that are no whole numbers"},
+    {"aten.upsample_bicubic2d", 18, aten_upsample_cubic, "Resize", "factors that are no whole numbers"},
+    {"aten.pixel_shuffle", 18, aten_pixel_shuffle, "Reshape Transpose"},
 };
 
 }  // namespace

@@ -127,16 +127,16 @@ OnnxValues aten_one_hot(Context& context, const OpCall& call) {
 }
 
 constexpr OnnxTranslationEntry kEntries[] = {
-    {"aten.embedding", 18, aten_embedding},
-    {"aten.index_select", 18, aten_index_select},
-    {"aten.gather", 18, aten_gather},
-    {"aten.take", 18, aten_take},
-    {"aten.take_along_dim", 18, aten_take_along_dim},
-    {"aten.index", 18, aten_index},
-    {"aten._unsafe_index", 18, aten_index},
-    {"aten.nonzero", 18, aten_nonzero},
-    {"aten.masked_select", 18, aten_masked_select},
-    {"aten.one_hot", 18, aten_one_hot},
+    {"aten.embedding", 18, aten_embedding, "Gather"},
+    {"aten.index_select", 18, aten_index_select, "Gather"},
+    {"aten.gather", 18, aten_gather, "GatherElements"},
+    {"aten.take", 18, aten_take, "Gather Reshape"},
+    {"aten.take_along_dim", 18, aten_take_along_dim, "Gather GatherElements Reshape"},
+    {"aten.index", 18, aten_index, "Add Concat Expand Gather GatherND NonZero Transpose Unsqueeze"},
+    {"aten._unsafe_index", 18, aten_index, "Add Concat Expand Gather GatherND Transpose Unsqueeze"},
+    {"aten.nonzero", 18, aten_nonzero, "NonZero Transpose", "0-d tensors"},
+    {"aten.masked_select", 18, aten_masked_select, "Compress Expand Reshape"},
+    {"aten.one_hot", 18, aten_one_hot, "OneHot"},
 };
 
 }  // namespace

@@ -112,19 +112,19 @@ OnnxValues aten_roll(Context& context, const OpCall& call) {
 }
 
 constexpr OnnxTranslationEntry kEntries[] = {
-    {"aten.cat", 18, aten_cat},
-    {"aten.concat", 18, aten_cat},
-    {"aten.concatenate", 18, aten_cat},
-    {"aten.stack", 18, aten_stack},
-    {"aten.constant_pad_nd", 18, aten_constant_pad_nd},
-    {"aten.pad", 18, aten_pad},
-    {"aten.reflection_pad1d", 18, aten_reflection_pad},
-    {"aten.reflection_pad2d", 18, aten_reflection_pad},
-    {"aten.reflection_pad3d", 18, aten_reflection_pad},
-    {"aten.replication_pad1d", 18, aten_replication_pad},
-    {"aten.replication_pad2d", 18, aten_replication_pad},
-    {"aten.replication_pad3d", 18, aten_replication_pad},
-    {"aten.roll", 18, aten_roll},
+    {"aten.cat", 18, aten_cat, "Concat"},
+    {"aten.concat", 18, aten_cat, "Concat"},
+    {"aten.concatenate", 18, aten_cat, "Concat"},
+    {"aten.stack", 18, aten_stack, "Concat Unsqueeze"},
+    {"aten.constant_pad_nd", 18, aten_constant_pad_nd, "Pad"},
+    {"aten.pad", 18, aten_pad, "Pad", "circular padding below opset 19"},
+    {"aten.reflection_pad1d", 18, aten_reflection_pad, "Pad"},
+    {"aten.reflection_pad2d", 18, aten_reflection_pad, "Pad"},
+    {"aten.reflection_pad3d", 18, aten_reflection_pad, "Pad"},
+    {"aten.replication_pad1d", 18, aten_replication_pad, "Pad"},
+    {"aten.replication_pad2d", 18, aten_replication_pad, "Pad"},
+    {"aten.replication_pad3d", 18, aten_replication_pad, "Pad"},
+    {"aten.roll", 18, aten_roll, "Concat Reshape Slice"},
 };
 
 }  // namespace

@@ -187,22 +187,24 @@ OnnxValues transformers_grouped_mm_fallback(Context& context, const OpCall& call
 }
 
 constexpr OnnxTranslationEntry kEntries[] = {
-    {"aten.linear", 18, aten_linear},
-    {"aten.matmul", 18, aten_matmul},
-    {"aten.mm", 18, aten_mm},
-    {"aten.bmm", 18, aten_mm},
-    {"aten.mv", 18, aten_mv},
-    {"aten.dot", 18, aten_dot},
-    {"aten.outer", 18, aten_outer},
-    {"aten.addmm", 18, aten_addmm},
-    {"aten.baddbmm", 18, aten_baddbmm},
-    {"aten.addbmm", 18, aten_addbmm},
-    {"aten.addmv", 18, aten_addmv},
-    {"aten.einsum", 18, aten_einsum},
-    {"aten.linalg_matmul", 18, aten_matmul},
+    {"aten.linear", 18, aten_linear, "Add Gemm MatMul Reshape Transpose", "a weight that is no matrix"},
+    {"aten.matmul", 18, aten_matmul, "MatMul"},
+    {"aten.mm", 18, aten_mm, "MatMul"},
+    {"aten.bmm", 18, aten_mm, "MatMul"},
+    {"aten.mv", 18, aten_mv, "MatMul"},
+    {"aten.dot", 18, aten_dot, "MatMul"},
+    {"aten.outer", 18, aten_outer, "Mul Unsqueeze"},
+    {"aten.addmm", 18, aten_addmm, "Add Gemm MatMul Mul"},
+    {"aten.baddbmm", 18, aten_baddbmm, "Add MatMul Mul"},
+    {"aten.addbmm", 18, aten_addbmm, "Add MatMul Mul ReduceSum"},
+    {"aten.addmv", 18, aten_addmv, "Add MatMul Mul"},
+    {"aten.einsum", 18, aten_einsum, "Einsum"},
+    {"aten.linalg_matmul", 18, aten_matmul, "MatMul"},
     // Experts.
-    {"aten._grouped_mm", 18, aten_grouped_mm},
-    {"transformers.grouped_mm_fallback", 18, transformers_grouped_mm_fallback},
+    {"aten._grouped_mm", 18, aten_grouped_mm, "Concat Expand Gather Gemm Slice Sub",
+     "other forms than groups of rows, each with a matrix of its own, as many as the trace knows"},
+    {"transformers.grouped_mm_fallback", 18, transformers_grouped_mm_fallback, "Concat Expand Gather Gemm Slice Sub",
+     "groups that are not as many as the trace knows"},
 };
 
 }  // namespace

@@ -87,7 +87,7 @@ OnnxValues aten_rms_norm(Context& context, const OpCall& call) {
 }
 
 OnnxValue batch_norm(Context& context, const OpCall& call) {
-  if (call.node().target().find("no_training") == std::string::npos && call.boolean("training")) {
+  if (call.has("training") && call.boolean("training")) {
     call.refuse("the module was traced in training mode: batch statistics would be live in the exported graph",
                 "Call eval() on the module before the export.");
   }
@@ -161,12 +161,18 @@ OnnxValues aten_instance_norm(Context& context, const OpCall& call) {
 }
 
 constexpr OnnxTranslationEntry kEntries[] = {
-    {"aten.layer_norm", 18, aten_layer_norm},       {"aten.native_layer_norm", 18, aten_native_layer_norm},
-    {"aten.rms_norm", 18, aten_rms_norm},           {"aten.rms_norm", 23, aten_rms_norm_23},
-    {"aten._fused_rms_norm", 18, aten_rms_norm},    {"aten._fused_rms_norm", 23, aten_rms_norm_23},
-    {"aten.batch_norm", 18, aten_batch_norm},       {"aten._native_batch_norm_legit_no_training", 18, aten_batch_norm},
-    {"aten.group_norm", 18, aten_group_norm},       {"aten.native_group_norm", 18, aten_native_group_norm},
-    {"aten.instance_norm", 18, aten_instance_norm},
+    {"aten.layer_norm", 18, aten_layer_norm, "LayerNormalization"},
+    {"aten.native_layer_norm", 18, aten_native_layer_norm, "LayerNormalization", "its mean and reciprocal deviation"},
+    {"aten.rms_norm", 18, aten_rms_norm, "Add Div Mul ReduceMean Sqrt"},
+    {"aten.rms_norm", 23, aten_rms_norm_23, "RMSNormalization"},
+    {"aten._fused_rms_norm", 18, aten_rms_norm, "Add Div Mul ReduceMean Sqrt", "its reciprocal deviation"},
+    {"aten._fused_rms_norm", 23, aten_rms_norm_23, "RMSNormalization", "its reciprocal deviation"},
+    {"aten.batch_norm", 18, aten_batch_norm, "BatchNormalization"},
+    {"aten._native_batch_norm_legit_no_training", 18, aten_batch_norm, "BatchNormalization", "its saved statistics"},
+    {"aten.group_norm", 18, aten_group_norm, "Add InstanceNormalization Mul Reshape Unsqueeze"},
+    {"aten.native_group_norm", 18, aten_native_group_norm, "Add InstanceNormalization Mul Reshape Unsqueeze",
+     "its mean and reciprocal deviation"},
+    {"aten.instance_norm", 18, aten_instance_norm, "Add BatchNormalization InstanceNormalization Mul Unsqueeze"},
 };
 
 }  // namespace

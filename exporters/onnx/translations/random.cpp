@@ -45,20 +45,20 @@ OnnxValues refused(Context&, const OpCall& call) {
 }
 
 constexpr OnnxTranslationEntry kEntries[] = {
-    {"aten.rand", 18, aten_draw<"RandomUniformLike">},
-    {"aten.rand", 22, refused},
-    {"aten.rand_like", 18, aten_draw<"RandomUniformLike">},
-    {"aten.rand_like", 22, refused},
-    {"aten.randn", 18, aten_draw<"RandomNormalLike">},
-    {"aten.randn", 22, refused},
-    {"aten.randn_like", 18, aten_draw<"RandomNormalLike">},
-    {"aten.randn_like", 22, refused},
-    {"aten.randint", 18, aten_randint},
-    {"aten.randint", 22, refused},
-    {"aten.randint_like", 18, aten_randint},
-    {"aten.randint_like", 22, refused},
-    {"aten.bernoulli", 18, aten_bernoulli},
-    {"aten.bernoulli", 22, refused},
+    {"aten.rand", 18, aten_draw<"RandomUniformLike">, "Concat Expand RandomUniformLike"},
+    {"aten.rand", 22, refused, "", "all: ONNX Runtime has no kernel of the random operators from opset 22 on"},
+    {"aten.rand_like", 18, aten_draw<"RandomUniformLike">, "Expand RandomUniformLike"},
+    {"aten.rand_like", 22, refused, "", "all: ONNX Runtime has no kernel of the random operators from opset 22 on"},
+    {"aten.randn", 18, aten_draw<"RandomNormalLike">, "Concat Expand RandomNormalLike"},
+    {"aten.randn", 22, refused, "", "all: ONNX Runtime has no kernel of the random operators from opset 22 on"},
+    {"aten.randn_like", 18, aten_draw<"RandomNormalLike">, "Expand RandomNormalLike"},
+    {"aten.randn_like", 22, refused, "", "all: ONNX Runtime has no kernel of the random operators from opset 22 on"},
+    {"aten.randint", 18, aten_randint, "Add Cast Concat Expand Floor Mul RandomUniformLike Sub"},
+    {"aten.randint", 22, refused, "", "all: ONNX Runtime has no kernel of the random operators from opset 22 on"},
+    {"aten.randint_like", 18, aten_randint, "Cast Expand Floor Mul RandomUniformLike"},
+    {"aten.randint_like", 22, refused, "", "all: ONNX Runtime has no kernel of the random operators from opset 22 on"},
+    {"aten.bernoulli", 18, aten_bernoulli, "Cast Expand Less RandomUniformLike"},
+    {"aten.bernoulli", 22, refused, "", "all: ONNX Runtime has no kernel of the random operators from opset 22 on"},
 };
 
 }  // namespace

@@ -158,16 +158,17 @@ OnnxValues aten_repeat_interleave_self(Context& context, const OpCall& call) {
 }
 
 constexpr OnnxTranslationEntry kEntries[] = {
-    {"aten.sort", 18, aten_sort},
-    {"aten.argsort", 18, aten_argsort},
-    {"aten.topk", 18, aten_topk},
-    {"aten.kthvalue", 18, aten_kthvalue},
-    {"aten.bucketize", 18, aten_bucketize},
-    {"aten.searchsorted", 18, aten_searchsorted},
-    {"aten.bincount", 18, aten_bincount},
-    {"aten.repeat_interleave.Tensor", 18, aten_repeat_interleave},
-    {"aten.repeat_interleave.self_int", 18, aten_repeat_interleave_int},
-    {"aten.repeat_interleave.self_Tensor", 18, aten_repeat_interleave_self},
+    {"aten.sort", 18, aten_sort, "TopK"},
+    {"aten.argsort", 18, aten_argsort, "TopK"},
+    {"aten.topk", 18, aten_topk, "TopK"},
+    {"aten.kthvalue", 18, aten_kthvalue, "Gather Slice TopK"},
+    {"aten.bucketize", 18, aten_bucketize, "Less LessOrEqual ReduceSum Unsqueeze"},
+    {"aten.searchsorted", 18, aten_searchsorted, "Less LessOrEqual ReduceSum Unsqueeze", "a sorter"},
+    {"aten.bincount", 18, aten_bincount, "Add Concat Expand Max ReduceMax ScatterElements"},
+    {"aten.repeat_interleave.Tensor", 18, aten_repeat_interleave, "CumSum LessOrEqual Range ReduceSum Unsqueeze"},
+    {"aten.repeat_interleave.self_int", 18, aten_repeat_interleave_int, "Expand Reshape"},
+    {"aten.repeat_interleave.self_Tensor", 18, aten_repeat_interleave_self,
+     "CumSum Gather LessOrEqual Range ReduceSum Unsqueeze"},
 };
 
 }  // namespace
