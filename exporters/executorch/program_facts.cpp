@@ -75,12 +75,14 @@ void check_condition(const BoolExpr& condition, const Bindings& bindings) {
     return;
   }
   std::string sizes;
+  std::string options;
   for (const Symbol symbol : symbols) {
     const Binding& binding = bindings.at(symbol.name());
+    options += fmt::format(" --max-dim {}=N", symbol.name());
     sizes += fmt::format("{}{} is {} ({})", sizes.empty() ? "" : ", ", symbol.name(), binding.size, binding.where);
   }
   throw Error("the program was exported for sizes with " + condition.str() + "; " + sizes, {},
-              "Export again with a larger range: --max-dim name=N.");
+              "Export again with a larger range:" + options + ".");
 }
 
 }  // namespace

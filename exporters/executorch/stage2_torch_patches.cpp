@@ -16,16 +16,55 @@
 #include <ATen/ops/bucketize_ops.h>
 #include <ATen/ops/cummax_ops.h>
 #include <ATen/ops/cummin_ops.h>
+#include <ATen/ops/floor_divide.h>
+#include <ATen/ops/fmod.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/gather.h>
 #include <ATen/ops/histc_ops.h>
+#include <ATen/ops/logical_and.h>
+#include <ATen/ops/logical_or.h>
 #include <ATen/ops/lt.h>
 #include <ATen/ops/rand.h>
+#include <ATen/ops/remainder_ops.h>
 #include <ATen/ops/searchsorted_ops.h>
 #include <ATen/ops/sort_ops.h>
+#include <ATen/ops/where.h>
 
 namespace exporters::executorch {
 namespace {
+
+// ── Remainders ──
+
+bool is_integer(c10::ScalarType dtype) { return c10::isIntegralType(dtype, /*includeBool=*/false); }
+
+at::Tensor has_other_sign(const at::Tensor& rest, const at::Scalar& divisor) {
+  return divisor.toDouble() < 0 ? rest.gt(0) : rest.lt(0);
+}
+
+at::Tensor has_other_sign(const at::Tensor& rest, const at::Tensor& divisor) {
+  return at::logical_or(at::logical_and(rest.gt(0), divisor.lt(0)), at::logical_and(rest.lt(0), divisor.gt(0)));
+}
+
+// What fmod leaves has the dividend's sign: where it is not the divisor's, one divisor more. Exact, as torch's own.
+template <typename Divisor>
+at::Tensor float_remainder(const at::Tensor& self, const Divisor& divisor) {
+  const at::Tensor rest = at::fmod(self, divisor);
+  return at::where(has_other_sign(rest, divisor), rest + divisor, rest);
+}
+
+auto patch_remainder_tensor(const std::function<at::_ops::remainder_Tensor::schema>&) {
+  return [](const at::Tensor& self, const at::Tensor& other) {
+    const bool integers = is_integer(self.scalar_type()) && is_integer(other.scalar_type());
+    return integers ? self - at::floor_divide(self, other) * other : float_remainder(self, other);
+  };
+}
+
+auto patch_remainder_scalar(const std::function<at::_ops::remainder_Scalar::schema>&) {
+  return [](const at::Tensor& self, const at::Scalar& other) {
+    const bool integers = is_integer(self.scalar_type()) && other.isIntegral(/*includeBool=*/false);
+    return integers ? self - at::floor_divide(self, other) * other : float_remainder(self, other);
+  };
+}
 
 // ── Sorting ──
 
@@ -90,6 +129,14 @@ auto patch_bernoulli(const std::function<at::_ops::bernoulli::schema>&) {
 }  // namespace
 
 void register_torch_patches() {
+  const char* remainder_reason =
+      "The kernel gives integers the sign of C++'s %; what the floored quotient leaves has the divisor's.";
+  register_patch("executorch", {"aten::remainder.Tensor"},
+                 typed_op_patch<at::_ops::remainder_Tensor::schema>(patch_remainder_tensor),
+                 {.name = "patch_remainder_tensor", .reason = remainder_reason});
+  register_patch("executorch", {"aten::remainder.Scalar"},
+                 typed_op_patch<at::_ops::remainder_Scalar::schema>(patch_remainder_scalar),
+                 {.name = "patch_remainder_scalar", .reason = remainder_reason});
   register_patch("executorch", {"aten::sort.default"}, typed_op_patch<at::_ops::sort::schema>(patch_sort),
                  {.name = "patch_sort",
                   .reason = "The runtime does not sort; each element goes where as many others come before it."});

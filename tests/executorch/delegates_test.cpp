@@ -18,6 +18,24 @@ using ::testing::HasSubstr;
 
 using Parameters = std::map<std::string, at::Tensor>;
 
+// ── Last places ──
+
+// DeBERTa's buckets of relative positions, which are whole at the longest distance: 127 · log(511/128) / log(511/128).
+TEST(Delegates, WholeNumbersMadeOfLogarithmsAreThoseOfEager) {
+  const at::Tensor table = at::randn({300, 8});
+  const at::Tensor weight = at::randn({8, 8});
+  const auto forward = [=](const Tensors& x) {
+    const at::Tensor distance = x[0].to(at::kFloat);
+    const at::Tensor steps = at::log(distance / 128) / at::log(at::full({}, 511.0F / 128)) * 127;
+    const at::Tensor bucket = at::ceil(steps).to(at::kLong) + 128;
+    return Tensors{bucket, at::linear(at::embedding(table, bucket), weight)};
+  };
+  const Exported exported(forward, {at::tensor({128, 300}, at::kLong)},
+                          {.parameters = {{"table", table}, {"weight", weight}}, .largest = 400});
+  EXPECT_GE(exported.count("XnnpackBackend"), 1);
+  exported.expect_as_eager({{at::arange(128, 512, at::kLong)}, {at::tensor({511}, at::kLong)}});
+}
+
 // ── Bounds of activations ──
 
 // The XNNPACK graphs of a forward on fixed sizes.

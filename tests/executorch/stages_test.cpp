@@ -40,6 +40,18 @@ at::Tensor coarse(at::IntArrayRef sizes) { return at::randint(-2, 3, sizes).to(a
 
 // ── Stage 2: torch patches ──
 
+TEST_P(StagesTest, RemaindersHaveTheSignOfTheDivisor) {
+  const auto forward = [](const Tensors& x) {
+    return Tensors{at::remainder(x[0], 20), at::remainder(x[0], -3), at::remainder(x[0], x[1]),
+                   at::remainder(x[0], 2.5)};
+  };
+  for (const auto dtype : {at::kLong, at::kInt, at::kFloat}) {
+    const auto numbers = [&](const std::vector<int64_t>& values) { return at::tensor(values, at::kLong).to(dtype); };
+    const Exported exported(forward, {numbers({-7, 7}), numbers({5, -5})}, options());
+    exported.expect_as_eager({{numbers({-100, -20, -7, -1, 0, 1, 20, 127}), numbers({20, -2, -5, 4, 7, 20, -3, -1})}});
+  }
+}
+
 TEST_P(StagesTest, SortKeepsTheOrderOfEqualElements) {
   const Exported exported(
       [](const Tensors& x) {

@@ -1,10 +1,13 @@
 // Ops that compute each element on its own.
 #include "exporters/executorch/xnnpack/graph_builder.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
 #include <numbers>
+#include <unordered_set>
+#include <vector>
 
 namespace exporters::executorch::xnnpack {
 namespace {
@@ -16,6 +19,49 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 template <Unary kOp>
 void lower_unary(GraphBuilder& builder, const OpCall& call) {
   builder.add(UnaryNode{kOp, builder.value(*call.tensor("self")), builder.result(call)});
+}
+
+constexpr std::string_view kArithmetic[] = {
+    "aten.add.Tensor",      "aten.sub.Tensor",  "aten.mul.Tensor",  "aten.div.Tensor", "aten.minimum.default",
+    "aten.maximum.default", "aten.neg.default", "aten.abs.default", "aten.where.self", "aten.clamp.default"};
+constexpr std::string_view kRoundings[] = {"aten.ceil.default", "aten.floor.default", "aten.round.default",
+                                           "aten.trunc.default"};
+
+bool makes_whole(const exporters::Node& node) {
+  const bool converts =
+      node.is_call("aten._to_copy.default") && c10::isIntegralType(node.output()->meta().dtype, /*includeBool=*/false);
+  return converts || std::any_of(std::begin(kRoundings), std::end(kRoundings),
+                                 [&](std::string_view target) { return node.is_call(target); });
+}
+
+// Whether arithmetic on the value ends in whole numbers.
+bool becomes_whole(const exporters::Value& value) {
+  std::vector<const exporters::Value*> left = {&value};
+  std::unordered_set<const exporters::Value*> seen = {&value};
+  while (!left.empty()) {
+    const exporters::Value* each = left.back();
+    left.pop_back();
+    for (const exporters::Node* user : each->users()) {
+      if (user->kind() != exporters::Node::Kind::kCall) {
+        continue;
+      }
+      if (makes_whole(*user)) {
+        return true;
+      }
+      const bool is_arithmetic = std::any_of(std::begin(kArithmetic), std::end(kArithmetic),
+                                             [&](std::string_view target) { return user->is_call(target); });
+      if (is_arithmetic && seen.insert(user->output()).second) {
+        left.push_back(user->output());
+      }
+    }
+  }
+  return false;
+}
+
+// XNNPACK's functions differ from ATen's in the last places. As the number of a bucket (T5's and DeBERTa's relative
+// positions are rounded logarithms) that is another row of a table.
+std::string refuse_function(const OpCall& call, const EdgeProgram&) {
+  return becomes_whole(*call.node().output()) ? "whole numbers are made of it, and XNNPACK's last places differ" : "";
 }
 
 void clamp(GraphBuilder& builder, const OpCall& call, double min, double max) {
@@ -151,14 +197,14 @@ std::span<const NodeLowering> elementwise_lowerings() {
       {"aten.maximum.default", refuse_binary, lower_binary<Binary::kMaximum>},
       {"aten.neg.default", nullptr, lower_unary<Unary::kNegate>},
       {"aten.abs.default", nullptr, lower_unary<Unary::kAbs>},
-      {"aten.exp.default", nullptr, lower_unary<Unary::kExp>},
-      {"aten.log.default", nullptr, lower_unary<Unary::kLog>},
+      {"aten.exp.default", refuse_function, lower_unary<Unary::kExp>},
+      {"aten.log.default", refuse_function, lower_unary<Unary::kLog>},
       {"aten.sqrt.default", nullptr, lower_unary<Unary::kSqrt>},
-      {"aten.rsqrt.default", nullptr, lower_unary<Unary::kRsqrt>},
-      {"aten.sigmoid.default", nullptr, lower_unary<Unary::kSigmoid>},
-      {"aten.tanh.default", nullptr, lower_unary<Unary::kTanh>},
-      {"aten.sin.default", nullptr, lower_unary<Unary::kSin>},
-      {"aten.cos.default", nullptr, lower_unary<Unary::kCos>},
+      {"aten.rsqrt.default", refuse_function, lower_unary<Unary::kRsqrt>},
+      {"aten.sigmoid.default", refuse_function, lower_unary<Unary::kSigmoid>},
+      {"aten.tanh.default", refuse_function, lower_unary<Unary::kTanh>},
+      {"aten.sin.default", refuse_function, lower_unary<Unary::kSin>},
+      {"aten.cos.default", refuse_function, lower_unary<Unary::kCos>},
       {"aten.floor.default", nullptr, lower_unary<Unary::kFloor>},
       {"aten.ceil.default", nullptr, lower_unary<Unary::kCeil>},
       {"aten.reciprocal.default", nullptr, lower_reciprocal},
