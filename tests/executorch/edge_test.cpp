@@ -89,6 +89,16 @@ TEST(Bounds, FollowRangesAndGuards) {
   EXPECT_ANY_THROW(bounds.upper(Symbol("s2")));
 }
 
+// Frames of a convolution, with their two channels in one axis: the product of the largest sizes.
+TEST(Bounds, OfAProductThatWasMultipliedOut) {
+  ExportedProgram program;
+  program.range_constraints = {{"s0", {0, 8}}, {"s1", {17, 100}}};
+  const Bounds bounds(program);
+  const Expr frames = floordiv(Expr(Symbol("s1")) + 7, 12) - 1;
+  EXPECT_EQ(bounds.upper(frames), 7);
+  EXPECT_EQ(bounds.upper(Expr(Symbol("s0")) * frames * 2), 8 * 7 * 2);
+}
+
 // ── Passes ──
 
 TEST(Passes, CopyViewsLeavesNoViews) {

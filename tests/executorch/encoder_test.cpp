@@ -1,4 +1,4 @@
-// Encoders of text with every head, and a module of libtorch's own, exported once and run on
+// Encoders of text, images and speech with every head, and a module of libtorch's own, exported once and run on
 // ExecuTorch at other sizes.
 #include "examples/own_module/speech_encoder.h"
 #include "exporters/executorch/exporter.h"
@@ -6,7 +6,7 @@
 #include "exporters/models/loading.h"
 #include "tests/executorch/exported.h"
 #include "tests/executorch/support.h"
-#include "tests/reference/folder.h"
+#include "tests/reference/encoder_families.h"
 #include "tests/support/exported_sizes.h"
 
 #include <torch/utils.h>
@@ -18,33 +18,60 @@ namespace fs = std::filesystem;
 
 // float32 sums of some tens of terms in another order, over a few layers.
 constexpr double kTolerance = 2e-5;
-constexpr int64_t kLargestBatch = 3;
-constexpr int64_t kLargestLength = 64;
 
-// Sizes that no test goes beyond, for a target of ExecuTorch.
-exporters::testing::Prepare<ExecutorchConfig> bounded(const std::string& backend) {
-  return [backend](ExecutorchConfig& config, const ExportSource& source, const NamedInputs& inputs) {
-    config.backend = backend;
-    config.max_dims = testing::largest_sizes(source, inputs, kLargestLength);
-    config.max_dims["batch"] = kLargestBatch;
-  };
-}
-
+// Memory for the sizes that a test reaches, and no more.
 void expect_as_eager(const fs::path& checkpoint, const models::SampleSize& sample, const std::string& backend) {
-  exporters::testing::expect_exported<ExecutorchExporter, ExecutorchConfig>(models::load(checkpoint), sample,
-                                                                            kTolerance, bounded(backend));
+  const std::shared_ptr<const models::PreTrainedModel> model = models::load(checkpoint);
+  const auto prepare = [&](ExecutorchConfig& config, const ExportSource& source, const NamedInputs&) {
+    const models::ForwardArgs largest = model->sample_inputs({3, exporters::testing::long_sequence(*model)});
+    config.backend = backend;
+    config.max_dims = testing::named_sizes(source, exporters::testing::named_inputs(largest));
+  };
+  exporters::testing::expect_exported<ExecutorchExporter, ExecutorchConfig>(model, sample, kTolerance, prepare);
 }
 
-// Given samples of size 1, when heads of a family are exported once, then they run at every size.
-TEST(EncoderOnExecutorch, RunsAtOtherSizes) {
-  testing::use_executorch();
+// ── Text, images, speech ──
+
+class EncoderOnExecutorch : public exporters::testing::EncoderFamily {
+ protected:
+  static void SetUpTestSuite() { testing::use_executorch(); }
+};
+
+// Given samples of size 1, when each head and each config is exported once, then it runs at every size.
+TEST_P(EncoderOnExecutorch, RunsAtOtherSizes) {
   size_t count = 0;
-  for (const char* name : {"RobertaForMaskedLM_plain_0", "RobertaForQuestionAnswering_changed_0"}) {
-    const fs::path checkpoint = exporters::testing::reference_folder("encoders") / "roberta" / name;
+  for (const fs::path& checkpoint : covering_cases()) {
     expect_as_eager(checkpoint, {.batch = 1, .sequence = 1}, "xnnpack");
     ++count;
   }
-  EXPECT_EQ(count, 2u);
+  EXPECT_GE(count, 2u);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, EncoderOnExecutorch, exporters::testing::encoder_families(),
+                         exporters::testing::family_name);
+
+class EncoderOnKernelsAlone : public EncoderOnExecutorch {};
+
+TEST_P(EncoderOnKernelsAlone, RunsAtOtherSizesAfterALargerSample) {
+  expect_as_eager(distinct_cases().front(), {.batch = 2, .sequence = 8}, "portable");
+}
+
+// One of each kind: positions of pairs of tokens, interpolated images, text beside images, convolutions over time.
+INSTANTIATE_TEST_SUITE_P(Kinds, EncoderOnKernelsAlone,
+                         ::testing::Values("encoders/deberta-v2", "vision/dinov2", "vision/clip", "speech/wav2vec2"),
+                         exporters::testing::family_name);
+
+// Given a model that interpolates its positions, when it is exported at one size of images, then it runs at others.
+TEST(ImagesOnExecutorch, RunAtOtherSizes) {
+  testing::use_executorch();
+  const auto prepare = [](ExecutorchConfig& config, const ExportSource&, const NamedInputs&) {
+    config.max_dims = {{"batch", 3}, {"height", 20}, {"width", 21}};
+  };
+  for (const char* name : {"Dinov2Model_plain_0", "Dinov2Backbone_plain_0", "Dinov2ForImageClassification_swiglu_0"}) {
+    SCOPED_TRACE(name);
+    exporters::testing::expect_exported_images<ExecutorchExporter, ExecutorchConfig>(
+        models::load(exporters::testing::reference_folder("vision") / "dinov2" / name), kTolerance, prepare);
+  }
 }
 
 // ── BERT ──

@@ -3,15 +3,9 @@
 #include "exporters/executorch/report.h"
 #include "tests/executorch/support.h"
 
-#include <ATen/ops/allclose.h>
-#include <ATen/ops/equal.h>
-
-#include <sstream>
-
 namespace exporters::executorch::testing {
 
 using exporters::testing::input_name;
-using exporters::testing::on_named_inputs;
 
 namespace {
 
@@ -26,12 +20,8 @@ std::map<std::string, int64_t> bounds(const Tensors& samples, int64_t largest) {
   return result;
 }
 
-}  // namespace
-
-void use_executorch() { [[maybe_unused]] static const bool registered = (register_executorch_format(), true); }
-
-std::map<std::string, int64_t> largest_sizes(const ExportSource& source, const NamedInputs& inputs, int64_t largest) {
-  std::map<std::string, int64_t> sizes;
+template <typename Visit>
+void for_each_named_axis(const ExportSource& source, const NamedInputs& inputs, const Visit& visit) {
   for (const auto& [name, value] : inputs) {
     for (const auto& [path, tensor] : value.tensors()) {
       const auto axes = source.axis_labels.find(path.empty() ? name : name + "." + path);
@@ -39,27 +29,36 @@ std::map<std::string, int64_t> largest_sizes(const ExportSource& source, const N
         continue;
       }
       for (const auto& [axis, label] : axes->second) {
-        if (!label.name.empty() && label.max > largest) {  // without a name the architecture fixes the axis
-          sizes[label.name] = largest;
+        if (!label.name.empty()) {  // without a name the architecture fixes the axis
+          visit(label, tensor.size(axis));
         }
       }
     }
   }
+}
+
+}  // namespace
+
+void use_executorch() { [[maybe_unused]] static const bool registered = (register_executorch_format(), true); }
+
+std::map<std::string, int64_t> largest_sizes(const ExportSource& source, const NamedInputs& inputs, int64_t largest) {
+  std::map<std::string, int64_t> sizes;
+  for_each_named_axis(source, inputs, [&](const AxisLabel& label, int64_t) {
+    if (label.max > largest) {
+      sizes[label.name] = largest;
+    }
+  });
   return sizes;
 }
 
-ExportSource source_of(const TensorForward& forward, const std::map<std::string, at::Tensor>& parameters) {
-  ExportSource result;
-  result.architecture = "Test";
-  for (const auto& [name, tensor] : parameters) {
-    result.state.push_back({name, tensor});
-  }
-  result.forward = on_named_inputs(forward);
-  return result;
+std::map<std::string, int64_t> named_sizes(const ExportSource& source, const NamedInputs& inputs) {
+  std::map<std::string, int64_t> sizes;
+  for_each_named_axis(source, inputs, [&](const AxisLabel& label, int64_t size) { sizes[label.name] = size; });
+  return sizes;
 }
 
 Exported::Exported(TensorForward forward, const Tensors& samples, const ExportedOptions& options)
-    : forward_(std::move(forward)) {
+    : ExportedForward(std::move(forward)) {
   use_executorch();
   ExecutorchConfig config;
   config.dynamic = options.dynamic;
@@ -81,34 +80,8 @@ Exported::Exported(TensorForward forward, const Tensors& samples, const Exported
   program_ = dynamic_cast<const ExecutorchProgram&>(*loaded_->component().program).program();
 }
 
-Tensors Exported::run(const Tensors& inputs) const {
-  Tensors outputs;
-  for (const auto& [path, tensor] : (*loaded_)(named(inputs)).tensors()) {
-    outputs.push_back(tensor);
-  }
-  return outputs;
-}
-
 void Exported::expect_as_eager(const std::vector<Tensors>& inputs, double tolerance) const {
-  for (const Tensors& each : inputs) {
-    Tensors copies;
-    for (const at::Tensor& tensor : each) {
-      copies.push_back(tensor.clone());
-    }
-    const Tensors expected = forward_(copies);
-    const Tensors actual = run(each);
-    ASSERT_EQ(actual.size(), expected.size());
-    for (size_t i = 0; i < actual.size(); ++i) {
-      std::ostringstream what;
-      what << "output " << i << " of inputs like " << each[0] << "\nis " << actual[i] << "\nnot " << expected[i];
-      ASSERT_EQ(actual[i].scalar_type(), expected[i].scalar_type()) << what.str();
-      ASSERT_EQ(actual[i].sizes(), expected[i].sizes()) << what.str();
-      const bool exact = !c10::isFloatingType(expected[i].scalar_type());
-      EXPECT_TRUE(exact ? at::equal(actual[i], expected[i])
-                        : at::allclose(actual[i], expected[i], tolerance, tolerance, /*equal_nan=*/true))
-          << what.str();
-    }
-  }
+  expect_as_forward(inputs, tolerance, tolerance);
   keep_for_python(file(), inputs.back(), run(inputs.back()));
 }
 

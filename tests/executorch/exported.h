@@ -1,8 +1,7 @@
 #pragma once
 
 #include "exporters/executorch/exporter.h"
-#include "exporters/framework/exported_model.h"
-#include "tests/support/tensor_forward.h"
+#include "tests/support/exported_forward.h"
 
 #include <ATen/core/Tensor.h>
 
@@ -19,6 +18,7 @@
 namespace exporters::executorch::testing {
 
 using exporters::testing::named;
+using exporters::testing::source_of;
 using exporters::testing::TensorForward;
 using exporters::testing::Tensors;
 
@@ -31,13 +31,12 @@ struct ExportedOptions {
   std::optional<std::string> quantize_linear = {};
 };
 
-/// A forward exported by ExecutorchExporter, all stages included: saved, read back and run on ExecuTorch's runtime.
-class Exported {
+/// A forward exported by ExecutorchExporter and run on ExecuTorch's runtime.
+class Exported : public exporters::testing::ExportedForward {
  public:
-  /// Inputs are "x0", "x1", …; every axis is dynamic up to a bound.
+  /// Every axis is dynamic up to a bound.
   Exported(TensorForward forward, const Tensors& samples, const ExportedOptions& options = {});
 
-  Tensors run(const Tensors& inputs) const;
   /// Runs it on each of the inputs and compares with the forward: dtypes, shapes and values. The last call is kept for
   /// the check with executorch's Python.
   void expect_as_eager(const std::vector<Tensors>& inputs, double tolerance = 1e-5) const;
@@ -50,19 +49,17 @@ class Exported {
   std::filesystem::path file() const { return folder_ / "model.pte"; }
 
  private:
-  TensorForward forward_;
   std::filesystem::path folder_;
-  std::shared_ptr<const ExportedModel> loaded_;
   std::shared_ptr<const Program> program_;
 };
 
 /// `largest` for every named axis of the inputs, but for those whose largest size the model says itself and is less.
 std::map<std::string, int64_t> largest_sizes(const ExportSource& source, const NamedInputs& inputs, int64_t largest);
 
+/// The size that every named axis has in these inputs.
+std::map<std::string, int64_t> named_sizes(const ExportSource& source, const NamedInputs& inputs);
+
 /// Registers the format, once.
 void use_executorch();
-
-/// The forward as something to export.
-ExportSource source_of(const TensorForward& forward, const std::map<std::string, at::Tensor>& parameters = {});
 
 }  // namespace exporters::executorch::testing

@@ -78,6 +78,25 @@ TEST_P(LoweringTest, CausalAttentionWithSharedHeads) {
   exported.expect_as_eager({inputs(1, 1, 1), inputs(3, 16, 16), inputs(2, 3, 9), inputs(2, 9, 3)});
 }
 
+// Sizes from those of the other input, larger and smaller ones; then twice the height and 1.5 times the width.
+TEST_P(LoweringTest, BicubicInterpolation) {
+  const TensorForward forward = [](const Tensors& x) {
+    const c10::SymInt sizes[] = {x[1].sym_size(0), x[1].sym_size(1)};
+    const double factors[] = {2.0, 1.5};
+    return Tensors{
+        at::upsample_bicubic2d_symint(x[0], sizes, /*align_corners=*/false),
+        at::upsample_bicubic2d_symint(x[0], sizes, /*align_corners=*/true),
+        at::upsample_bicubic2d_symint(x[0], at::OptionalSymIntArrayRef(), /*align_corners=*/false, factors),
+    };
+  };
+  const auto inputs = [](at::IntArrayRef image, at::IntArrayRef size) {
+    return Tensors{at::randn(image), at::randn(size)};
+  };
+  const Exported exported(forward, inputs({2, 3, 5, 4}, {7, 3}), options());
+  exported.expect_as_eager({inputs({1, 1, 1, 1}, {1, 1}), inputs({3, 2, 16, 9}, {4, 16}), inputs({1, 2, 3, 8}, {16, 1}),
+                            inputs({2, 3, 2, 3}, {5, 5})});
+}
+
 // XNNPACK's own gelu is the one by erf, which is 5e-4 off.
 TEST_P(LoweringTest, BothKindsOfGelu) {
   const Exported exported(

@@ -24,7 +24,6 @@ constexpr exporters::testing::ExportSkip EXPORT_SKIPS[] = {
     {"pt2", "mixtral", "experts are histc and _grouped_mm: needs decompositions of both"},
     {"pt2", "qwen2_moe", "experts are histc and _grouped_mm: needs decompositions of both"},
     {"pt2", "swin", "adaptive_avg_pool1d has no kernel: needs its two-axis form"},
-    {"pt2", "yolos", "upsample_bicubic2d has no kernel: needs a decomposition into gathers"},
     {"pt2_cases", "conditional", "cond: needs its branches emitted behind JumpFalse instructions"},
     {"pt2_cases", "conditional_decomposed", "cond: needs its branches emitted behind JumpFalse instructions"},
     {"pt2_cases", "conditional_layers", "cond: needs its branches emitted behind JumpFalse instructions"},

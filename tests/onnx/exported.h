@@ -1,8 +1,8 @@
 #pragma once
 
-#include "exporters/framework/exported_model.h"
 #include "exporters/onnx/exporter.h"
 #include "tests/onnx/harness.h"
+#include "tests/support/exported_forward.h"
 
 #include <functional>
 #include <optional>
@@ -17,16 +17,14 @@ struct ExportSettings {
   std::optional<std::string> ort_fusions = std::nullopt;
 };
 
-/// A forward exported by OnnxExporter, all stages included: saved, read back and run in ONNX Runtime.
-class Exported {
+/// A forward exported by OnnxExporter and run in ONNX Runtime.
+class Exported : public exporters::testing::ExportedForward {
  public:
-  /// Inputs are "x0", "x1", …; every axis is dynamic.
+  /// Every axis is dynamic.
   Exported(Forward forward, const Tensors& samples, const ExportSettings& settings);
   Exported(Forward forward, const Tensors& samples, std::optional<int64_t> opset = std::nullopt)
       : Exported(std::move(forward), samples, ExportSettings{.opset = opset}) {}
 
-  /// What ONNX Runtime gives; any sizes.
-  Tensors run(const Tensors& inputs) const;
   /// Runs it on each of the inputs and compares with the forward: dtypes, shapes and values.
   void expect_as_eager(const std::vector<Tensors>& inputs, Tolerance tolerance = {}) const;
 
@@ -36,10 +34,8 @@ class Exported {
   uint64_t count(std::string_view name) const;
 
  private:
-  Forward forward_;
   OnnxModel model_;
   std::vector<Effect> effects_;
-  std::shared_ptr<const ExportedModel> loaded_;
 };
 
 }  // namespace exporters::onnx::testing

@@ -6,7 +6,10 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace exporters::testing {
@@ -31,6 +34,33 @@ class EncoderFamily : public ::testing::TestWithParam<const char*> {
     std::vector<std::filesystem::path> found = cases();
     std::erase_if(found, [](const std::filesystem::path& path) { return !path.string().ends_with("_0"); });
     return found;
+  }
+  /// Of the distinct ones, so many that each head and each config is among them.
+  static std::vector<std::filesystem::path> covering_cases() {
+    std::map<std::string, std::vector<std::filesystem::path>> by_head;
+    for (const std::filesystem::path& path : distinct_cases()) {
+      by_head[head_and_config(path).first].push_back(path);
+    }
+    std::vector<std::filesystem::path> found;
+    std::set<std::string> configs;
+    for (const auto& [head, paths] : by_head) {
+      found.push_back(paths[found.size() % paths.size()]);
+      configs.insert(head_and_config(found.back()).second);
+    }
+    for (const std::filesystem::path& path : distinct_cases()) {
+      if (configs.insert(head_and_config(path).second).second) {
+        found.push_back(path);
+      }
+    }
+    return found;
+  }
+
+ private:
+  // "BertModel_plain_0"
+  static std::pair<std::string, std::string> head_and_config(const std::filesystem::path& path) {
+    const std::string name = path.filename().string();
+    const size_t first = name.find('_');
+    return {name.substr(0, first), name.substr(first + 1, name.rfind('_') - first - 1)};
   }
 };
 

@@ -2,6 +2,7 @@
 
 #include "exporters/graph/print.h"
 #include "exporters/support/error.h"
+#include "exporters/symbolic/interval.h"
 #include "exporters/symbolic/shape_env.h"
 
 #include <algorithm>
@@ -14,8 +15,21 @@ struct Bounds::Impl {
   std::vector<Expr> limits;  // each is at most 0
   std::unordered_map<Expr, Range> known;
 
+  // Expressions are multiplied out: of batch * (length//12 - 1), a sum of two products, term by term both symbols' ends
+  // meet that never do. Symbols that divide the whole are taken out first. A view that is flattened so would else seem
+  // larger than what it shows.
+  Range by_factors(const Expr& size) const {
+    for (const Symbol symbol : size.free_symbols()) {
+      const Expr rest = floordiv(size, symbol);
+      if (!rest.is_int() && rest * symbol == size) {
+        return interval_multiply(env.bounds(symbol), by_factors(rest));
+      }
+    }
+    return env.bounds(size);
+  }
+
   Range compute(const Expr& size) const {
-    Range range = env.bounds(size);
+    Range range = intersect(env.bounds(size), by_factors(size));
     for (const Expr& limit : limits) {
       // limit = size - bound
       if (const auto bound = (size - limit).as_int()) {

@@ -4,7 +4,11 @@
 #include "exporters/symbolic/sym_node.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/clamp.h>
+#include <ATen/ops/clamp_min.h>
+#include <ATen/ops/index_select.h>
 #include <ATen/ops/maximum.h>
+#include <ATen/ops/minimum.h>
 #include <ATen/ops/ne.h>
 #include <ATen/ops/where.h>
 
@@ -16,8 +20,10 @@ namespace {
 
 using decompositions::arange_like;
 using decompositions::cast;
+using decompositions::in_opmath;
 using decompositions::opmath_dtype;
 using decompositions::scalar_like;
+using decompositions::scalar_of;
 using decompositions::zero_like;
 
 // ── Attention ──
@@ -147,6 +153,73 @@ Results repeat_interleave(const DecompositionCall& in) {
   return {x.unsqueeze(dim + 1).expand_symint(wide).reshape_symint(joined)};
 }
 
+// ── Bicubic interpolation ──
+
+// Of the cubic convolution that ATen's kernels compute.
+constexpr double kCubic = -0.75;
+
+// The weight of a sample at a distance up to 1, and of one from 1 to 2 (Keys 1981).
+at::Tensor near_weight(const at::Tensor& x) { return (x * (kCubic + 2) - (kCubic + 3)) * x * x + 1; }
+at::Tensor far_weight(const at::Tensor& x) { return ((x - 5) * x + 8) * x * kCubic - 4 * kCubic; }
+
+// Where each of the `size` results lies among the samples of an axis of this length. A factor that the caller gives
+// counts, even if the sizes say another one.
+at::Tensor source_positions(const at::Tensor& like, const c10::SymInt& length, const c10::SymInt& size,
+                            bool align_corners, std::optional<double> factor) {
+  const at::Tensor places = cast(arange_like(like, size), like.scalar_type());
+  if (align_corners) {
+    const at::Tensor gaps = at::clamp_min(scalar_like(like, size - 1), 1);
+    return places * (scalar_like(like, length - 1) / gaps);
+  }
+  const at::Tensor step = factor ? scalar_like(like, 1 / *factor) : scalar_like(like, length) / scalar_like(like, size);
+  return (places + 0.5) * step - 0.5;
+}
+
+// Each of the `size` results along an axis is a weighted sum of four samples, those at the borders repeated.
+at::Tensor interpolate_axis(const at::Tensor& x, int64_t axis, const c10::SymInt& size, bool align_corners,
+                            std::optional<double> factor) {
+  const at::Tensor source = source_positions(x, x.sym_size(axis), size, align_corners, factor);
+  const at::Tensor last = scalar_of(x, x.sym_size(axis) - 1, at::kLong);
+  const at::Tensor before = at::minimum(cast(source.floor(), at::kLong), last);
+  const at::Tensor part = at::clamp(source - before, 0, 1);
+  const at::Tensor rest = scalar_like(part, 1) - part;
+  const at::Tensor weights[] = {far_weight(part + 1), near_weight(part), near_weight(rest), far_weight(rest + 1)};
+  at::Tensor result;
+  for (int64_t tap = 0; tap < 4; ++tap) {
+    const at::Tensor index = at::minimum(at::clamp_min(before + (tap - 1), 0), last);
+    const at::Tensor weight = axis == -1 ? weights[tap] : weights[tap].unsqueeze(-1);
+    const at::Tensor term = at::index_select(x, axis, index) * weight;
+    result = result.defined() ? result + term : term;
+  }
+  return result;
+}
+
+Results upsample_bicubic2d(const DecompositionCall& in, const at::Tensor& x, std::optional<double> factor_of_height,
+                           std::optional<double> factor_of_width) {
+  if (!c10::isFloatingType(x.scalar_type())) {
+    in.refuse("bicubic interpolation of integers has no kernel", "Convert the tensor to float32 first.");
+  }
+  const at::Tensor like = in.inferred().at(0).toTensor();
+  const bool align = in.boolean("align_corners");
+  return in_opmath(x, [&](const at::Tensor& each) {
+    const at::Tensor wide = interpolate_axis(each, -1, like.sym_size(-1), align, factor_of_width);
+    return interpolate_axis(wide, -2, like.sym_size(-2), align, factor_of_height);
+  });
+}
+
+Results upsample_bicubic2d_default(const DecompositionCall& in) {
+  const auto factor = [&](const char* name) { return in.has(name) ? std::optional(in.floating(name)) : std::nullopt; };
+  return upsample_bicubic2d(in, in.tensor("self"), factor("scales_h"), factor("scales_w"));
+}
+
+Results upsample_bicubic2d_vec(const DecompositionCall& in) {
+  if (!in.has("scale_factors")) {
+    return upsample_bicubic2d(in, in.tensor("input"), std::nullopt, std::nullopt);
+  }
+  const std::vector<double> factors = in.value("scale_factors").toDoubleVector();
+  return upsample_bicubic2d(in, in.tensor("input"), factors.at(0), factors.at(1));
+}
+
 // ── Weight norm ──
 
 // v scaled so that each of its parts along `dim` has the length g; all of it together for -1.
@@ -170,6 +243,8 @@ DecompositionTable edge_decompositions() {
   table.add("aten._weight_norm.default", weight_norm);
   table.add("aten.repeat_interleave.self_int", repeat_interleave);
   table.add("aten.scaled_dot_product_attention.default", attention);
+  table.add("aten.upsample_bicubic2d.default", upsample_bicubic2d_default);
+  table.add("aten.upsample_bicubic2d.vec", upsample_bicubic2d_vec);
   return table;
 }
 
