@@ -108,7 +108,7 @@ TEST(Bert, StateHasTheReferencesNamesInItsOrder) {
 
 TEST(Bert, SampleInputsRunAndStayInsideTheVocabulary) {
   for (const ModelEntry& entry : list()) {
-    if (entry.model_type != "bert") {
+    if (entry.model_type != "bert" || entry.architecture == "BertLMHeadModel") {  // which is a decoder
       continue;
     }
     SCOPED_TRACE(entry.architecture);

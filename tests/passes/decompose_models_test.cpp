@@ -43,7 +43,7 @@ std::shared_ptr<ExportedProgram> traced(const std::shared_ptr<const models::PreT
 TEST(DecomposedModels, EveryBertHeadIsCoreAtenWithTheSameValues) {
   const std::filesystem::path cases = exporters::testing::reference_folder("models") / "cases";
   for (const models::ModelEntry& entry : models::list()) {
-    if (entry.model_type != "bert") {
+    if (entry.model_type != "bert" || entry.architecture == "BertLMHeadModel") {  // which is a decoder
       continue;
     }
     SCOPED_TRACE(entry.architecture);
