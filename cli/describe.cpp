@@ -59,7 +59,8 @@ std::vector<std::pair<std::string, std::vector<std::string>>> by_reason(
     const std::vector<std::pair<std::string, std::string>>& kept) {
   std::vector<std::pair<std::string, std::vector<std::string>>> groups;
   for (const auto& [name, reason] : kept) {
-    auto group = std::find_if(groups.begin(), groups.end(), [&](const auto& each) { return each.first == reason; });
+    auto group = std::find_if(groups.begin(), groups.end(),
+                              [&, &reason = reason](const auto& each) { return each.first == reason; });
     if (group == groups.end()) {
       group = groups.insert(groups.end(), {reason, {}});
     }

@@ -16,6 +16,14 @@
 #include <numeric>
 #include <set>
 
+#ifdef __SANITIZE_ADDRESS__  // g++
+#define WITH_ADDRESS_SANITIZER
+#elif defined(__has_feature)  // clang
+#if __has_feature(address_sanitizer)
+#define WITH_ADDRESS_SANITIZER
+#endif
+#endif
+
 namespace exporters::executorch {
 namespace {
 
@@ -40,7 +48,7 @@ struct RuntimeLibrary {
     // LOCAL: libtorch, and what is loaded later, does not bind to ExecuTorch's BLAS, pthreadpool or cpuinfo. DEEPBIND:
     // ExecuTorch does not bind to libtorch's.
     int flags = RTLD_NOW | RTLD_LOCAL;
-#if !defined(__SANITIZE_ADDRESS__)  // whose runtime must come first, and which refuses it
+#ifndef WITH_ADDRESS_SANITIZER  // whose runtime must come first, and which refuses it
     flags |= RTLD_DEEPBIND;
 #endif
     void* library = dlopen((own_folder() / kLibrary).c_str(), flags);
