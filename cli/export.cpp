@@ -65,6 +65,24 @@ std::string max_dims_json(const std::vector<std::string>& words) {
   return sizes.dump();
 }
 
+bool has_field(const std::string& format, std::string_view name) {
+  const auto config = exporters::exporter_for(format).make_config();
+  const auto fields = config->fields();
+  return std::any_of(fields.begin(), fields.end(), [&](const auto& field) { return field.name == name; });
+}
+
+// An option that is short for a config field, which not every format has.
+void add_setting(ExportRequest& request, const char* option, const char* field, const std::string& value) {
+  if (!has_field(request.format, field)) {
+    std::string formats;
+    for (const std::string& format : exporters::registered_formats()) {
+      formats += has_field(format, field) ? (formats.empty() ? "" : ", ") + format : "";
+    }
+    exporters::fail("{} is no option of the format {}: it is for {}", option, request.format, formats);
+  }
+  request.settings.emplace_back(field, value);
+}
+
 ExportRequest request(const Options& options) {
   ExportRequest result;
   result.source = options.source;
@@ -90,10 +108,10 @@ ExportRequest request(const Options& options) {
   result.flags = exporters::read_flags(options.forward);
   result.settings = settings_of(options.set);
   if (!options.weights.empty()) {
-    result.settings.emplace_back("weights", options.weights);
+    add_setting(result, "--weights", "weights", options.weights);
   }
   if (!options.max_dims.empty()) {
-    result.settings.emplace_back("max_dims", max_dims_json(options.max_dims));
+    add_setting(result, "--max-dim", "max_dims", max_dims_json(options.max_dims));
   }
   result.generation = options.generation;
   result.merged = options.merged;

@@ -1,4 +1,5 @@
 #include "cli/commands.h"
+#include "cli/output_file.h"
 #include "cli/settings.h"
 
 #include "exporters/framework/target.h"
@@ -61,8 +62,9 @@ std::string line_of(const std::vector<int64_t>& tokens) {
 }
 
 void run(const Options& options) {
-  exporters::ensure(options.output.empty() || options.output.ends_with(".safetensors"),
-                    "sequences are written as .safetensors, not as '{}'", options.output);
+  if (!options.output.empty()) {
+    check_output_file(options.output, options.inputs, "sequences");
+  }
   exporters::ensure(!options.stream || !options.json, "--stream prints tokens and --json one document: choose one");
   const exporters::Generator generator =
       exporters::open_generator(options.target, settings_of(options.set), options.task);

@@ -1,4 +1,5 @@
 #include "cli/commands.h"
+#include "cli/output_file.h"
 #include "cli/table.h"
 
 #include "exporters/framework/target.h"
@@ -79,15 +80,15 @@ void print_table(const NamedTensors& outputs) {
 }
 
 void run(const Options& options) {
-  exporters::ensure(!options.output || !options.output->empty(), "--output names no file");
-  exporters::ensure(!options.output || options.output->ends_with(".safetensors"),
-                    "outputs are written as .safetensors, not as '{}'", options.output.value_or(""));
+  if (options.output) {
+    check_output_file(*options.output, options.inputs, "outputs");
+  }
   exporters::TargetOptions target;
   target.task = options.task;
   target.flags = exporters::read_flags(options.forward);
   target.component = options.component;
   const exporters::Runnable runnable = exporters::open_target(options.target, target);
-  const NamedTensors outputs = tensors_of(runnable(exporters::read_tensors(options.inputs)));
+  const NamedTensors outputs = tensors_of(runnable(exporters::read_tensors(options.inputs, runnable.input_dtype)));
   if (options.output) {
     exporters::save_safetensors(*options.output, outputs);
   }

@@ -142,7 +142,8 @@ void add_stages_command(CLI::App& app) {
   auto options = std::make_shared<Options>();
   CLI::App* command =
       app.add_subcommand("stages", "Show the stages of a format, with every patch and fix and its reason");
-  command->add_option("FORMAT", options->format, "Format of the programs: onnx or dynamo (.pt2)")->required();
+  command->add_option("FORMAT", options->format, "Format of the programs: onnx, executorch (.pte) or dynamo (.pt2)")
+      ->required();
   CLI::Option* json = command->add_flag("--json", options->json, "Print as JSON");
   command->add_flag("--markdown", options->markdown, "Print as the page of the documentation")->excludes(json);
   command->callback([options] { run(*options); });

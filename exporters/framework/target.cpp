@@ -3,10 +3,12 @@
 #include "exporters/framework/exported_model.h"
 #include "exporters/framework/pretrained_source.h"
 #include "exporters/framework/registry.h"
+#include "exporters/graph/dtype.h"
 #include "exporters/models/pretrained.h"
 #include "exporters/support/error.h"
 
 #include <algorithm>
+#include <map>
 
 namespace exporters {
 
@@ -19,7 +21,7 @@ Runnable open_checkpoint(const fs::path& folder, const TargetOptions& options) {
   models::LoadOptions load;
   load.task = options.task;
   std::shared_ptr<const models::PreTrainedModel> model = models::load(folder, load);
-  return [model, flags = options.flags](const NamedInputs& inputs) {
+  const auto run = [model, flags = options.flags](const NamedInputs& inputs) {
     models::ForwardArgs args;
     const NamedInputs whole = with_caches(*model, inputs);
     for (const auto* list : {&whole, &flags}) {
@@ -28,6 +30,22 @@ Runnable open_checkpoint(const fs::path& folder, const TargetOptions& options) {
       }
     }
     return (*model)(args);
+  };
+  return {run, [](const std::string&) { return std::nullopt; }};
+}
+
+InputDtype declared_dtypes(const std::shared_ptr<ExportedModel>& model, const ExportedComponent& component) {
+  auto dtypes = std::make_shared<std::optional<std::map<std::string, std::string>>>();
+  return [model, &component, dtypes](const std::string& name) -> std::optional<c10::ScalarType> {
+    if (!*dtypes) {
+      dtypes->emplace();
+      for (const ValueDescription& input :
+           exporter_for(model->export_format()).describe_program(*component.program).inputs) {
+        (*dtypes)->emplace(input.name, input.dtype);
+      }
+    }
+    const auto found = (*dtypes)->find(name);
+    return found == (*dtypes)->end() ? std::nullopt : dtype_from_name(found->second);
   };
 }
 
@@ -83,11 +101,11 @@ Runnable open_target(const fs::path& target, const TargetOptions& options) {
     model = std::make_shared<ExportedModel>(exporter.export_format(), std::move(components));
   }
   if (options.component.empty()) {
-    model->component();
-    return [model](const NamedInputs& inputs) { return (*model)(inputs); };
+    return {[model](const NamedInputs& inputs) { return (*model)(inputs); },
+            declared_dtypes(model, model->component())};
   }
-  model->component(options.component);
-  return [model, name = options.component](const NamedInputs& inputs) { return model->run(name, inputs); };
+  return {[model, name = options.component](const NamedInputs& inputs) { return model->run(name, inputs); },
+          declared_dtypes(model, model->component(options.component))};
 }
 
 Generator open_generator(const fs::path& target, const GenerationSettings& settings, const std::string& task) {

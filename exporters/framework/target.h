@@ -1,5 +1,6 @@
 #pragma once
 
+#include "exporters/framework/tensor_files.h"
 #include "exporters/generation/generator.h"
 #include "exporters/graph/pytree.h"
 #include "exporters/trace/trace.h"
@@ -23,7 +24,14 @@ TargetKind target_kind(const std::filesystem::path& target);
 bool holds_checkpoint(const std::filesystem::path& folder);
 
 /// Something that can be called: a checkpoint (its model runs eagerly), an export folder, or one program file.
-using Runnable = std::function<PyTree(const NamedInputs&)>;
+struct Runnable {
+  std::function<PyTree(const NamedInputs&)> run;
+  /// What a program takes under a name; nothing for checkpoints and for names that it does not have. Reads the program
+  /// at the first call. Throws Error where that fails.
+  InputDtype input_dtype;
+
+  PyTree operator()(const NamedInputs& inputs) const { return run(inputs); }
+};
 
 struct TargetOptions {
   std::string task = {};                                   ///< checkpoints

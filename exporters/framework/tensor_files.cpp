@@ -1,6 +1,7 @@
 #include "exporters/framework/tensor_files.h"
 
 #include "exporters/framework/prepare_export.h"
+#include "exporters/graph/dtype.h"
 #include "exporters/support/error.h"
 #include "exporters/support/json.h"
 #include "exporters/weights/npz.h"
@@ -37,6 +38,7 @@ class NestedList {
  public:
   explicit NestedList(const json& value) { walk(value, 0); }
 
+  /// Of int64, float64 or bool.
   at::Tensor tensor() const {
     at::Tensor result = at::empty(shape_, kind_);
     for (size_t i = 0; i < numbers_.size(); ++i) {
@@ -46,7 +48,7 @@ class NestedList {
       } else if (kind_ == at::kLong) {
         result.mutable_data_ptr<int64_t>()[at] = numbers_[i].get<int64_t>();
       } else {
-        result.mutable_data_ptr<float>()[at] = numbers_[i].get<float>();
+        result.mutable_data_ptr<double>()[at] = numbers_[i].get<double>();
       }
     }
     return result;
@@ -73,20 +75,32 @@ class NestedList {
   void add(const json& number) {
     const bool is_bool = number.is_boolean();
     ensure(is_bool || number.is_number(), "{} is no number", number.dump());
-    const at::ScalarType kind = is_bool ? at::kBool : number.is_number_integer() ? at::kLong : at::kFloat;
+    const at::ScalarType kind = is_bool ? at::kBool : number.is_number_integer() ? at::kLong : at::kDouble;
     ensure(numbers_.empty() || (kind == at::kBool) == (kind_ == at::kBool), "numbers and bools are mixed");
-    kind_ = numbers_.empty() || kind == at::kFloat ? kind : kind_;
+    kind_ = numbers_.empty() || kind == at::kDouble ? kind : kind_;
     numbers_.push_back(number);
   }
 
   std::vector<int64_t> shape_;
   std::vector<json> numbers_;
-  at::ScalarType kind_ = at::kFloat;
+  at::ScalarType kind_ = at::kDouble;
 };
 
-at::Tensor literal(const std::string& name, const std::string& text) {
+// Numbers as written become what the input takes.
+at::Tensor as_dtype(const at::Tensor& written, std::optional<c10::ScalarType> dtype) {
+  const bool is_float = written.is_floating_point();
+  if (!dtype || written.scalar_type() == at::kBool || (is_float && !c10::isFloatingType(*dtype))) {
+    return is_float ? written.to(at::kFloat) : written;
+  }
+  at::Tensor result = written.to(*dtype);
+  ensure(is_float || c10::isFloatingType(*dtype) || result.to(at::kLong).equal(written),
+         "a number is out of the range of {}", dtype_name(*dtype));
+  return result;
+}
+
+at::Tensor literal(const std::string& name, const std::string& text, const InputDtype& dtype_of) {
   try {
-    return NestedList(parse_json(text, name)).tensor();
+    return as_dtype(NestedList(parse_json(text, name)).tensor(), dtype_of ? dtype_of(name) : std::nullopt);
   } catch (const Error& error) {
     throw error.with_context("input '" + name + "'");
   }
@@ -109,7 +123,7 @@ class Given {
 
 }  // namespace
 
-NamedInputs read_tensors(const std::vector<std::string>& words) {
+NamedInputs read_tensors(const std::vector<std::string>& words, const InputDtype& dtype_of) {
   Given inputs;
   for (const std::string& word : words) {
     if (is_file(word, ".safetensors")) {
@@ -123,7 +137,7 @@ NamedInputs read_tensors(const std::vector<std::string>& words) {
       }
     } else {
       const auto [name, text] = split_assignment(word, "input: neither a .safetensors or .npz file nor name=value");
-      inputs.add(name, literal(name, text), word);
+      inputs.add(name, literal(name, text, dtype_of), word);
     }
   }
   return std::move(inputs).values();

@@ -199,6 +199,11 @@ TEST_F(CommandLine, AnUnknownDtypeListsThoseThereAre) {
   expect_error(export_with({"--dtype", "int4"}), AllOf(HasSubstr("int4"), HasSubstr("bfloat16")));
 }
 
+TEST_F(CommandLine, AnOptionOfOtherFormatsSaysWhich) {
+  expect_error(export_with({"--max-dim", "batch=4"}),
+               AllOf(HasSubstr("--max-dim"), HasSubstr("onnx"), HasSubstr("executorch")));
+}
+
 TEST_F(CommandLine, AnUnknownForwardArgumentIsNamed) {
   expect_error(export_with({"--forward", "output_hiden_states=true"}), HasSubstr("output_hiden_states"));
 }
@@ -254,6 +259,17 @@ TEST_F(Running, AnExportSaysNothingOnStderrWhenItIsNoTerminal) {
   EXPECT_EQ(result.code, 0);
   EXPECT_THAT(result.out, HasSubstr("last_hidden_state"));
   EXPECT_THAT(result.err, IsEmpty());
+}
+
+TEST_F(Running, OutputsDoNotReplaceInputs) {
+  const fs::path file = folder_ / "io.safetensors";
+  save_safetensors(file, {{"input_ids", at::full({1, 3}, 1, at::kLong)}});
+  const std::string before = testing::read_text(file);
+
+  expect_error(hfx({"run", tiny(), "--inputs", file, "-o", file}),
+               AllOf(HasSubstr("--output"), HasSubstr("io.safetensors")));
+
+  EXPECT_EQ(testing::read_text(file), before);
 }
 
 TEST_F(Running, MissingInputsAreNamed) {

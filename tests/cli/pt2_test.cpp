@@ -176,6 +176,13 @@ TEST_P(Pt2Format, TrainingModeIsRefusedOrSwitchedWithAWord) {
 
 INSTANTIATE_TEST_SUITE_P(Formats, Pt2Format, ::testing::Values("onnx", "dynamo"));
 
+// float32, int64 and bool inputs.
+TEST_F(Pt2, NumbersOnTheCommandLineTakeTheDtypesOfTheProgram) {
+  const auto result = hfx({"run", program("mixed"), "--inputs", "x=[[1, 2, 3]]", "pair.0=[[0, 1, 0]]",
+                           "pair.1=[[2, 2, 2.5]]", "mask=[[1], [0]]", "unused=[1]", "--json"});
+  EXPECT_EQ(result.code, 0) << result.err;
+}
+
 TEST_F(Pt2, ALoneProgramRunsAndIsInspected) {
   const Recorded recorded("mixed_b7");
   std::vector<std::pair<std::string, at::Tensor>> inputs;
