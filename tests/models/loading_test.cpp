@@ -225,8 +225,9 @@ TEST(Registry, UnknownNamesGetNearOnes) {
   EXPECT_NE(hint_for({{"model_type", nullptr}}, {}).find("\"model_type\" is missing"), std::string::npos);
   EXPECT_NE(hint_for({}, {.task = "fil-mask"}).find("'fill-mask'"), std::string::npos);
   EXPECT_NE(hint_for({}, {.architecture = "BertForMaskdLM"}).find("'BertForMaskedLM'"), std::string::npos);
-  EXPECT_NE(hint_for({{"architectures", {"BertGenerationDecoder"}}}, {}).find("\"BertGenerationDecoder\" is not supported"),
-            std::string::npos);
+  EXPECT_NE(
+      hint_for({{"architectures", {"BertGenerationDecoder"}}}, {}).find("\"BertGenerationDecoder\" is not supported"),
+      std::string::npos);
   EXPECT_NE(hint_for({{"hidden_act", "geluu"}}, {}).find("'gelu'"), std::string::npos);
   EXPECT_NE(hint_for({}, {.task = "fill-mask", .architecture = "BertModel"}).find("is for task"), std::string::npos);
 }
