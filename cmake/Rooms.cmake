@@ -1,25 +1,36 @@
 # One CMake target per room. A room sees the headers of the rooms it links and of no other: each room
 # has an include root of its own in the build tree, with one link `exporters/<room>` to its folder.
 
-# One precompiled header for all that is compiled against libtorch: its headers cost over two seconds a file.
+# Precompiled headers for what is compiled against libtorch: its headers cost over two seconds a file.
 option(EXPORTERS_PRECOMPILE "Precompile libtorch's headers" ON)
-if(EXPORTERS_PRECOMPILE)
-  file(WRITE ${PROJECT_BINARY_DIR}/precompiled.cpp "")
-  add_library(exporters_precompiled OBJECT ${PROJECT_BINARY_DIR}/precompiled.cpp)
-  target_link_libraries(exporters_precompiled PRIVATE fmt::fmt torch exporters_warnings)
-  # In angle brackets: CMake writes other headers with their full path, which another checkout does not share.
-  target_precompile_headers(exporters_precompiled PRIVATE
-    <ATen/core/Tensor.h> <ATen/core/dispatch/Dispatcher.h> <fmt/format.h>
-    <functional> <map> <memory> <optional> <string> <string_view> <unordered_map> <variant> <vector>)
-endif()
 
-# exporters_precompile(TARGET): for targets that link libtorch.
+# exporters_precompiled_header(NAME LINK targets… HEADERS headers…): a precompiled header for exporters_precompile.
+# Headers in angle brackets: CMake writes other headers with their full path, which another checkout does not share.
+function(exporters_precompiled_header name)
+  cmake_parse_arguments(ARG "" "" "LINK;HEADERS" ${ARGN})
+  if(EXPORTERS_PRECOMPILE)
+    file(WRITE ${PROJECT_BINARY_DIR}/${name}.cpp "")
+    add_library(${name} OBJECT ${PROJECT_BINARY_DIR}/${name}.cpp)
+    target_link_libraries(${name} PRIVATE ${ARG_LINK} exporters_warnings)
+    target_precompile_headers(${name} PRIVATE ${ARG_HEADERS})
+  endif()
+endfunction()
+
+exporters_precompiled_header(exporters_precompiled LINK fmt::fmt torch HEADERS
+  <ATen/core/Tensor.h> <ATen/core/dispatch/Dispatcher.h> <fmt/format.h>
+  <functional> <map> <memory> <optional> <string> <string_view> <unordered_map> <variant> <vector>)
+
+# exporters_precompile(TARGET [HEADER]): for targets that link libtorch.
 function(exporters_precompile target)
   if(EXPORTERS_PRECOMPILE)
+    set(header exporters_precompiled)
+    if(ARGC GREATER 1)
+      set(header ${ARGV1})
+    endif()
     # A precompiled header fits only files with the same code model: also programs are compiled as libraries are.
     set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
     target_compile_options(${target} PRIVATE -fPIC)
-    target_precompile_headers(${target} REUSE_FROM exporters_precompiled)
+    target_precompile_headers(${target} REUSE_FROM ${header})
   endif()
 endfunction()
 
