@@ -177,8 +177,8 @@ class Graph {
     Node* previous_;
   };
 
-  /// Adds a call at the insertion point, without outputs yet. The name is made unique from `name_hint`, or from the op.
-  /// O(1); the place of the node at the insertion point is not taken over: set it.
+  /// Adds a call at the insertion point, without outputs yet, in O(1); its place is to be set. The name is made unique
+  /// from `name_hint`, or the op. A list alone has to be {Argument(list)}: what {list} is differs among compilers.
   Node* call(std::string_view target, std::vector<Argument> args,
              std::vector<std::pair<std::string, Argument>> kwargs = {}, std::string_view name_hint = {});
   /// Adds an output to a call; the first is named as its node.

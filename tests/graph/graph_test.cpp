@@ -85,7 +85,7 @@ TEST(Graph, UsersAreInOrderOfCreationAndEachOnce) {
 
 TEST(Graph, ReplacingAllUsesReachesListsKeywordsAndOutputs) {
   ReluChain chain;
-  Node* cat = chain.graph.call("aten.cat.default", {Argument::List{chain.a, chain.x, chain.a}});
+  Node* cat = chain.graph.call("aten.cat.default", {Argument(Argument::List{chain.a, chain.x, chain.a})});
   Node* sub = chain.graph.call("aten.sub.Tensor", {chain.x}, {{"other", chain.a}});
   chain.graph.set_outputs({chain.b, Argument::List{chain.a}});
   chain.a->replace_all_uses_with(chain.x);

@@ -114,7 +114,7 @@ TEST_F(VerifyGraph, ArgumentsOfTheWrongKindAreNamed) {
       {"aten.relu.default", {"x"}, "takes 'x' for 'self'"},
       {"aten.view.default", {x, 3}, "takes 3 for 'size'"},
       {"aten.view.default", {x, Argument::List{1, x}}, "for 'size'"},
-      {"aten.cat.default", {Argument::List{x, Argument()}}, "for 'tensors'"},
+      {"aten.cat.default", {Argument(Argument::List{x, Argument()})}, "for 'tensors'"},
       {"aten.sum.dim_IntList", {x, Argument::List{0}, 1}, "takes 1 for 'keepdim'"},
       {"aten.to.dtype", {x, 6}, "takes 6 for 'dtype'"},
   };

@@ -160,8 +160,9 @@ TEST(Encoder, TiedWeightsAreOneTensorInEveryFamily) {
         {"modernbert", "ModernBertForMaskedLM_plain_0", "decoder.weight"}}) {
     SCOPED_TRACE(name);
     const auto state = load(reference_encoders() / family / name)->state();
-    const auto tied =
-        std::find_if(state.begin(), state.end(), [&](const StateEntry& entry) { return entry.name == decoder; });
+    const auto tied = std::find_if(state.begin(), state.end(), [weight = std::string(decoder)](const StateEntry& entry) {
+      return entry.name == weight;
+    });
     ASSERT_NE(tied, state.end());
     EXPECT_NE(tied->tied_to.find("embeddings.weight"), std::string::npos) << tied->tied_to;
   }

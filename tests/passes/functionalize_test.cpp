@@ -182,10 +182,10 @@ TEST_F(FunctionalizeTest, EveryViewWithAnInverseIsWrittenThrough) {
   const std::vector<Case> cases = {
       {"aten.alias.default", {}},
       {"aten.detach.default", {}},
-      {"aten.view.default", {List{6, 20}}},
-      {"aten.view.default", {List{2, 3, -1}}},
-      {"aten.reshape.default", {List{24, 5}}},
-      {"aten._unsafe_view.default", {List{24, 5}}},
+      {"aten.view.default", {Argument(List{6, 20})}},
+      {"aten.view.default", {Argument(List{2, 3, -1})}},
+      {"aten.reshape.default", {Argument(List{24, 5})}},
+      {"aten._unsafe_view.default", {Argument(List{24, 5})}},
       {"aten.flatten.using_ints", {1, 2}},
       {"aten.unflatten.int", {2, List{2, 2}}},
       {"aten.ravel.default", {}},
@@ -194,8 +194,8 @@ TEST_F(FunctionalizeTest, EveryViewWithAnInverseIsWrittenThrough) {
       {"aten.unsqueeze.default", {-1}},
       {"aten.unsqueeze.default", {-3}},
       {"aten.squeeze.dim", {1}},
-      {"aten.squeeze.dims", {List{0, 1}}},
-      {"aten.expand.default", {List{-1, 3, 4, -1}}},
+      {"aten.squeeze.dims", {Argument(List{0, 1})}},
+      {"aten.expand.default", {Argument(List{-1, 3, 4, -1})}},
       {"aten.select.int", {0, 1}},
       {"aten.select.int", {-1, -2}},
       {"aten.slice.Tensor", {2, 1, 9223372036854775807, 2}},
@@ -206,7 +206,7 @@ TEST_F(FunctionalizeTest, EveryViewWithAnInverseIsWrittenThrough) {
       {"aten.narrow.default", {-1, -4, 2}},
       {"aten.transpose.int", {0, -1}},
       {"aten.swapaxes.default", {1, 2}},
-      {"aten.permute.default", {List{2, 0, -1, 1}}},
+      {"aten.permute.default", {Argument(List{2, 0, -1, 1})}},
       {"aten.movedim.int", {0, 2}},
       {"aten.movedim.intlist", {List{0, 1}, List{-1, 0}}},
       {"aten.numpy_T.default", {}},
@@ -254,7 +254,7 @@ TEST_F(FunctionalizeTest, EveryPieceOfASplitIsWrittenThrough) {
       {"aten.tensor_split.sections", {3, 1}},
       {"aten.tensor_split.indices", {List{2, 5}, 1}},
       {"aten.unbind.int", {0}},
-      {"aten.hsplit.array", {List{2, 3}}},
+      {"aten.hsplit.array", {Argument(List{2, 3})}},
       {"aten.vsplit.int", {2}},
       {"aten.unsafe_chunk.default", {2, 0}},
   };
@@ -484,7 +484,7 @@ TEST_F(FunctionalizeTest, OutVariantsBecomeTheirResults) {
   Value* x = input("x", {3, 4});
   Value* whole = builder.call("aten.clone.default", {x});
   builder.call("aten.mul.out", {x, 2}, {{"out", whole}});
-  Value* rows = builder.call("aten.zeros.default", {List{2, 3, 4}});
+  Value* rows = builder.call("aten.zeros.default", {Argument(List{2, 3, 4})});
   Value* row = builder.call("aten.select.int", {rows, 0, 1});
   builder.call("aten.add.out", {row, x}, {{"alpha", 3}, {"out", row}});
   check({whole, rows, row, builder.call("aten.exp.default", {row})});
@@ -497,15 +497,15 @@ TEST_F(FunctionalizeTest, OutVariantsWriteToInputsAndBuffers) {
   Value* x = input("x", {3, 4});
   Value* y = input("y", {3, 4});
   builder.call("aten.sum.IntList_out", {x, List{1}}, {{"out", sums}});
-  builder.call("aten.cat.out", {List{x, y}, 0}, {{"out", builder.call("aten.zeros.default", {List{6, 4}})}});
+  builder.call("aten.cat.out", {List{x, y}, 0}, {{"out", builder.call("aten.zeros.default", {Argument(List{6, 4})})}});
   builder.call("aten.sub.out", {x, y}, {{"out", y}});
   check({sums, y}, {sums, y});
 }
 
 TEST_F(FunctionalizeTest, OutVariantWithSeveralResults) {
   Value* x = input("x", {3, 4});
-  Value* values = builder.call("aten.zeros.default", {List{3}});
-  Value* indices = builder.call("aten.zeros.default", {List{3}}, {{"dtype", at::kLong}});
+  Value* values = builder.call("aten.zeros.default", {Argument(List{3})});
+  Value* indices = builder.call("aten.zeros.default", {Argument(List{3})}, {{"dtype", at::kLong}});
   Node* node = builder.node("aten.max.dim_max", {x, 1}, {{"max", values}, {"max_values", indices}});
   check({values, indices, node->output(0), builder.call("aten.neg.default", {node->output(1)})});
   EXPECT_EQ(count(*program->graph, "aten.max.dim"), 1);
@@ -516,12 +516,12 @@ TEST_F(FunctionalizeTest, OutVariantWithSeveralResults) {
 TEST_F(FunctionalizeTest, OutVariantsKeepDtypeAndLayoutOfTheOutput) {
   Value* x = input("x", {3, 4});
   Value* turned = builder.call("aten.t.default", {x});
-  Value* wide = builder.call("aten.zeros.default", {List{4, 3}}, {{"dtype", at::kDouble}});
+  Value* wide = builder.call("aten.zeros.default", {Argument(List{4, 3})}, {{"dtype", at::kDouble}});
   builder.call("aten.add.out", {turned, turned}, {{"out", wide}});
   Value* flat = builder.call("aten.view.default", {wide, List{12}});
-  Value* steps = builder.call("aten.zeros.default", {List{4}}, {{"dtype", at::kDouble}});
+  Value* steps = builder.call("aten.zeros.default", {Argument(List{4})}, {{"dtype", at::kDouble}});
   builder.call("aten.arange.start_out", {0.1, 0.5, 0.1}, {{"out", steps}});
-  Value* empty = builder.call("aten.zeros.default", {List{0}});
+  Value* empty = builder.call("aten.zeros.default", {Argument(List{0})});
   Value* grown = builder.call("aten.mul.out", {x, x}, {{"out", empty}});
   builder.call("aten.add_.Tensor", {empty, 1});
   check({wide, flat, steps, grown});

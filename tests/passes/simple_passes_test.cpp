@@ -64,7 +64,7 @@ TEST_F(SimplePassesTest, CallsThatDifferInAConstantAreKept) {
     values.push_back(builder.call("aten.mul.Tensor", {x, number}));
   }
   values.push_back(builder.call("aten.mul.Scalar", {x, 1}));
-  Value* all = builder.call("aten.stack.default", {Argument::List(values.begin(), values.end())});
+  Value* all = builder.call("aten.stack.default", {Argument(Argument::List(values.begin(), values.end()))});
   auto program = builder.finish({all});
   EXPECT_EQ(merge_common_subexpressions(*program->graph), 0u);
 }

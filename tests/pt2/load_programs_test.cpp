@@ -145,7 +145,9 @@ TEST(LoadPt2, RangesGuardsAndHintsAreRead) {
 
 // torch.export writes a lower bound of 2 for every size, and lets 0 and 1 pass.
 TEST(LoadPt2, ALowerBoundOfTwoIsNone) {
-  for (const auto& [symbol, range] : load("affine")->range_constraints) {
+  const auto program = load("affine");
+  ASSERT_FALSE(program->range_constraints.empty());
+  for (const auto& [symbol, range] : program->range_constraints) {
     EXPECT_EQ(range.min, 0) << symbol;
   }
 }
