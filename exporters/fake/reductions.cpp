@@ -194,6 +194,8 @@ constexpr auto kTable = std::to_array<ShapeEntry>({
     {"aten::argmin", to_index},
     {"aten::any", to_truth},
     {"aten::all", to_truth},
+    {"aten::_is_all_true", to_truth},
+    {"aten::_is_any_true", to_truth},
     {"aten::count_nonzero", to_index},
     {"aten::median", keeping_dtype},
     {"aten::median.dim", with_indices},

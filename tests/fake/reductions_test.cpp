@@ -65,6 +65,8 @@ std::vector<Case> sums() {
                    {"aten::prod.dim_int", {t("b s 8"), 1, false, kw("dtype", kDouble)}},
                    {"aten::any.dim", {t("b s 8").dtype(kBool), 1}},
                    {"aten::all.dim", {t("b s 8"), -1, true}},
+                   {"aten::_is_all_true", {t("b s 8").dtype(kBool)}},
+                   {"aten::_is_any_true", {t("b s 8").dtype(kBool)}},
                    {"aten::count_nonzero", {t("b s 8")}},
                    {"aten::count_nonzero", {t("b s 8"), 1}},
                    {"aten::count_nonzero.dim_IntList", {t("b s 8"), list(0, 2)}},
