@@ -35,7 +35,7 @@ std::shared_ptr<const ExportedProgram> program_of(const ExportedComponent& compo
   ensure(component.program != nullptr, "the component has no program");
   const auto* dynamo = dynamic_cast<const DynamoProgram*>(component.program.get());
   ensure(dynamo != nullptr, "the program was not made by the Dynamo exporter");
-  return dynamo->traced();
+  return dynamo->runnable();
 }
 
 ExportedComponent component_of(TracedModel traced, DynamoProgram::Origin origin = DynamoProgram::Origin::kTrace) {
@@ -48,6 +48,14 @@ ExportedComponent component_of(TracedModel traced, DynamoProgram::Origin origin 
 }  // namespace
 
 std::shared_ptr<ExportedProgram> DynamoProgram::traced() const {
+  if (origin_ == Origin::kFile) {
+    refuse_unknown_ops(*program_);
+    refuse_false_metadata(*program_);
+  }
+  return program_;
+}
+
+std::shared_ptr<const ExportedProgram> DynamoProgram::runnable() const {
   if (origin_ == Origin::kFile) {
     refuse_unknown_ops(*program_);
   }

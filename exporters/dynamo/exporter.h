@@ -14,16 +14,18 @@ namespace exporters {
 /// A traced program as a backend's own form.
 class DynamoProgram : public BackendProgram {
  public:
-  /// One that comes from a file can be looked at whatever it calls; it is run or lowered only if refuse_unknown_ops
-  /// lets it pass.
+  /// One that comes from a file can be looked at whatever it calls; it is run only if refuse_unknown_ops lets it pass,
+  /// and lowered only if refuse_false_metadata does too.
   enum class Origin { kTrace, kFile };
 
   explicit DynamoProgram(std::shared_ptr<ExportedProgram> program, Origin origin = Origin::kTrace)
       : program_(std::move(program)), origin_(origin) {}
 
   const std::shared_ptr<ExportedProgram>& program() const { return program_; }
-  /// Throws Error for a program from a file that calls unknown ops.
+  /// To be lowered. Throws Error for a program from a file that calls unknown ops or says what is not so of its values.
   std::shared_ptr<ExportedProgram> traced() const override;
+  /// To be run. Throws Error for a program from a file that calls unknown ops.
+  std::shared_ptr<const ExportedProgram> runnable() const;
 
  private:
   std::shared_ptr<ExportedProgram> program_;

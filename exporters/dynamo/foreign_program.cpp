@@ -4,6 +4,8 @@
 #include "exporters/fake/registry.h"
 #include "exporters/graph/calls.h"
 #include "exporters/graph/op_name.h"
+#include "exporters/passes/op_facts.h"
+#include "exporters/passes/retrace.h"
 #include "exporters/support/error.h"
 
 #include <fmt/format.h>
@@ -25,6 +27,13 @@ bool is_harmless_composite(const c10::OperatorHandle& op) {
          name.find("quant") == std::string::npos;
 }
 
+// Calls for lists of tensors check these as the op for one does; `set_` takes over what another tensor of the program
+// shows, unlike its overloads that take a storage, sizes and strides.
+bool is_checked(const c10::OperatorName& name) {
+  return name.name.starts_with("aten::_foreach_") ||
+         (name.name == "aten::set_" && name.overload_name == "source_Tensor");
+}
+
 // In-place ops and copies of views have the shape function of the op that they are named after.
 bool has_shape_function(const c10::OperatorName& name) {
   const auto known = [](const std::optional<c10::OperatorName>& op) {
@@ -35,7 +44,7 @@ bool has_shape_function(const c10::OperatorName& name) {
 
 bool is_known(const std::string& target) {
   const c10::OperatorHandle op = lookup_operator(target);
-  return has_shape_function(op.operator_name()) || is_harmless_composite(op);
+  return has_shape_function(op.operator_name()) || is_harmless_composite(op) || is_checked(op.operator_name());
 }
 
 std::vector<std::string> unknown_ops(const Graph& graph) {
@@ -57,6 +66,23 @@ void refuse_unknown_ops(const ExportedProgram& program) {
     throw Error(fmt::format("the program calls ops that a file may not ask for: {}", fmt::join(unknown, ", ")), {},
                 "If an op is safe with any argument, register_shape_function makes it known; a program that you build "
                 "in memory is not restricted.");
+  }
+}
+
+void refuse_false_metadata(const ExportedProgram& program) {
+  const DecompositionTable none(/*composites=*/false);
+  try {
+    try {
+      retrace(program, none);
+    } catch (const Error&) {
+      if (is_functional(*program.graph)) {
+        throw;
+      }
+      // Shape functions do not follow every write (an out= that resizes): then in functional form.
+      retrace(functional_form(program, core_aten_decompositions()), none);
+    }
+  } catch (const Error& error) {
+    throw error.with_context("the file's own account of its values");
   }
 }
 

@@ -2,7 +2,6 @@
 
 #include "exporters/fake/infer.h"
 #include "exporters/graph/op_name.h"
-#include "exporters/passes/clone.h"
 #include "exporters/passes/dead_code.h"
 #include "exporters/passes/decompositions/families.h"
 #include "exporters/passes/functionalize.h"
@@ -178,30 +177,11 @@ void respell_arithmetic(Graph& graph) {
   }
 }
 
-// Training norms write where no schema says so: they are spelled out, and nothing else is, before the program is made
-// functional.
-void spell_out_hidden_writes(ExportedProgram& program, const DecompositionTable& table) {
-  DecompositionTable norms(/*composites=*/false);
-  bool any = false;
-  for (const Node& node : *program.graph) {
-    const Decomposition* decomposition = updates_statistics(node) ? table.find(node.target()) : nullptr;
-    if (decomposition != nullptr) {
-      norms.add(node.target(), *decomposition);
-      any = true;
-    }
-  }
-  if (any) {
-    program = retrace(program, norms);
-  }
-}
-
 }  // namespace
 
 ExportedProgram run_decompositions(const ExportedProgram& program, const DecompositionTable& table) {
   verify(program);
-  ExportedProgram result = clone(program);
-  spell_out_hidden_writes(result, table);
-  functionalize(result);
+  ExportedProgram result = functional_form(program, table);
   int round = 0;
   while (const Node* node = unfinished(*result.graph, table)) {
     if (++round > kMostRounds) {

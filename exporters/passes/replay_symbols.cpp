@@ -122,6 +122,41 @@ void ReplaySymbols::learn(const Expr& original, const Expr& fresh) {
   require_known_guards();
 }
 
+bool ReplaySymbols::agree(const Expr& a, const Expr& b) const {
+  if (const std::optional<bool> decided = env_->statically(eq(a, b))) {
+    return *decided;
+  }
+  const auto agree_with = [&](int64_t factor, int64_t more, std::optional<Symbol> only = {}) {
+    const Valuation sizes = [&](Symbol symbol) {
+      const Range bounds = env_->bounds(symbol);
+      // Sizes that depend on data have no sample: any number does.
+      const int64_t sample = env_->hint(symbol).value_or(std::clamp<int64_t>(7, bounds.min, bounds.max));
+      int64_t size = 0;
+      const bool is_sample = (only && *only != symbol) || __builtin_mul_overflow(sample, factor, &size) ||
+                             __builtin_add_overflow(size, more, &size);
+      return is_sample ? sample : size;
+    };
+    return agree_at(a, b, sizes).value_or(true);
+  };
+  if (!agree_with(1, 0) || !agree_with(1, 1) || !agree_with(2, 0) || !agree_with(3, 0)) {
+    return false;
+  }
+  const std::vector<Symbol> symbols = eq(a, b).free_symbols();
+  return std::all_of(symbols.begin(), symbols.end(),
+                     [&](Symbol symbol) { return agree_with(1, 1, symbol) && agree_with(2, 0, symbol); });
+}
+
+// Nothing for sizes outside of the ranges or guards.
+std::optional<bool> ReplaySymbols::agree_at(const Expr& a, const Expr& b, const Valuation& sizes) const {
+  const std::vector<Symbol> symbols = eq(a, b).free_symbols();
+  const std::vector<Guard>& guards = env_->guards();
+  const bool allowed =
+      std::all_of(symbols.begin(), symbols.end(),
+                  [&](Symbol symbol) { return env_->bounds(symbol).contains(sizes(symbol)); }) &&
+      std::all_of(guards.begin(), guards.end(), [&](const Guard& guard) { return guard.condition.evaluate(sizes); });
+  return allowed ? std::optional(a.evaluate(sizes) == b.evaluate(sizes)) : std::nullopt;
+}
+
 // A symbol that comes from an op which is copied as it is.
 void ReplaySymbols::declare_missing(const Expr& expr) {
   for (const Symbol& symbol : expr.free_symbols()) {

@@ -29,6 +29,10 @@ class ReplaySymbols {
   BoolExpr renamed(const BoolExpr& condition) const { return condition.substitute(renaming()); }
   TensorMeta renamed(TensorMeta meta) const;
 
+  /// Whether two sizes of this run are the same, as far as can be told: by the facts, and where these do not decide, at
+  /// the sample sizes, at those plus one and at multiples of them, alone and together, that meet the guards.
+  bool agree(const Expr& a, const Expr& b) const;
+
   /// `original`, if it is a symbol that no one has met yet, is `fresh`, which gets the symbol's range.
   void learn(const Expr& original, const Expr& fresh);
   /// Declares the symbols of an expression that comes from an op which is not run.
@@ -39,6 +43,7 @@ class ReplaySymbols {
   std::optional<int64_t> sample_of(Symbol symbol, const Range& range);
   bool guards_hold(Symbol symbol, int64_t candidate);
   void require_known_guards();
+  std::optional<bool> agree_at(const Expr& a, const Expr& b, const Valuation& sizes) const;
   Substitution renaming() const;
 
   const ExportedProgram& program_;

@@ -5,8 +5,11 @@
 #include "exporters/graph/sym_op.h"
 #include "exporters/interpreter/ivalue.h"
 #include "exporters/passes/clone.h"
+#include "exporters/passes/functionalize.h"
+#include "exporters/passes/op_facts.h"
 #include "exporters/passes/replay_arguments.h"
 #include "exporters/passes/replay_symbols.h"
+#include "exporters/passes/size_ops.h"
 #include "exporters/support/error.h"
 #include "exporters/symbolic/sym_node.h"
 #include "exporters/trace/recorder.h"
@@ -219,7 +222,11 @@ class Retrace {
       if (is_higher_order_target(node.target())) {
         copy_whole(node);
       } else if (is_size_only(node)) {
-        values_.emplace(node.output(), to_sym_int(symbols_.renamed(node.output()->sym()), env_));
+        const Expr expected = symbols_.renamed(node.output()->sym());
+        if (const std::optional<Expr> computed = computed_size(node)) {
+          require_size(node.output()->name(), *computed, expected);
+        }
+        values_.emplace(node.output(), to_sym_int(expected, env_));
       } else if (!is_dispatcher_target(node.target()) || gives_number_of_data(node) || takes_copied(node)) {
         copy_whole(node);
       } else {
@@ -249,6 +256,32 @@ class Retrace {
       return false;
     }
     return symbols_.knows(node.output()->sym());
+  }
+
+  // What such a node gives, where its operands are sizes themselves.
+  std::optional<Expr> computed_size(const Node& node) const {
+    if (node.is_call("aten.sym_size.int")) {
+      const std::vector<Expr>& sizes = meta_of(values_.at(node.arg(0).value()).toTensor()).sizes;
+      const auto* axis = node.arg(1).get_if<int64_t>();
+      return axis == nullptr ? std::nullopt : std::optional(sizes.at(wrap_dim(*axis, sizes.size())));
+    }
+    const std::optional<SymOpInfo> op = find_sym_op(node.target());
+    std::vector<Expr> operands;
+    for (const Argument& argument : node.args()) {
+      const auto* integer = argument.get_if<int64_t>();
+      const bool is_size = argument.is_value() && argument.value()->kind() == Value::Kind::kSymInt &&
+                           !copied_.contains(argument.value());
+      if (integer == nullptr && !is_size) {
+        return std::nullopt;
+      }
+      operands.push_back(integer != nullptr ? Expr(*integer) : to_expr(values_.at(argument.value())));
+    }
+    return op ? sym_op_on_sizes(*op, operands) : std::nullopt;
+  }
+
+  void require_size(const std::string& name, const Expr& computed, const Expr& expected) const {
+    ensure(symbols_.agree(computed, expected), "The number '{}' is {}, in the program it is {}", name, computed.str(),
+           expected.str());
   }
 
   // A float or a condition that is read from a tensor: a trace has none of those.
@@ -324,6 +357,7 @@ class Retrace {
         const Expr fresh =
             result.isScalar() && !result.isInt() ? to_expr(result.toScalar().toSymInt()) : to_expr(result);
         symbols_.learn(original.sym(), fresh);
+        require_size(original.name(), fresh, symbols_.renamed(original.sym()));
         values_.emplace(&original, to_sym_int(fresh, env_));
         return;
       }
@@ -342,7 +376,7 @@ class Retrace {
     for (int64_t axis = 0; axis < meta.dim(); ++axis) {
       symbols_.learn(original.meta().sizes[axis], meta.sizes[axis]);
       const Expr expected = symbols_.renamed(original.meta().sizes[axis]);
-      ensure(env_->statically(eq(meta.sizes[axis], expected)).value_or(true),
+      ensure(symbols_.agree(meta.sizes[axis], expected),
              "Axis {} of the result '{}' is {}, in the program it is {}", axis, original.name(), meta.sizes[axis].str(),
              expected.str());
     }
@@ -461,10 +495,34 @@ class Retrace {
   std::unordered_map<const Value*, Value*> copied_;       // values that calls cannot take
 };
 
+// Training norms write where no schema says so: they are spelled out, and nothing else is, before the program is made
+// functional.
+void spell_out_hidden_writes(ExportedProgram& program, const DecompositionTable& table) {
+  DecompositionTable norms(/*composites=*/false);
+  bool any = false;
+  for (const Node& node : *program.graph) {
+    const Decomposition* decomposition = updates_statistics(node) ? table.find(node.target()) : nullptr;
+    if (decomposition != nullptr) {
+      norms.add(node.target(), *decomposition);
+      any = true;
+    }
+  }
+  if (any) {
+    program = Retrace(program, norms).run();
+  }
+}
+
 }  // namespace
 
 ExportedProgram retrace(const ExportedProgram& program, const DecompositionTable& table) {
   return Retrace(program, table).run();
+}
+
+ExportedProgram functional_form(const ExportedProgram& program, const DecompositionTable& table) {
+  ExportedProgram result = clone(program);
+  spell_out_hidden_writes(result, table);
+  functionalize(result);
+  return result;
 }
 
 }  // namespace exporters

@@ -9,4 +9,8 @@ namespace exporters {
 /// decomposition stands for the patch of the op that is in force on this thread.
 ExportedProgram retrace(const ExportedProgram& program, const DecompositionTable& table);
 
+/// The program as functionalize makes it. Calls that write where no schema says so, the norms of training, are taken
+/// apart before it if the table has a decomposition for them; nothing else is.
+ExportedProgram functional_form(const ExportedProgram& program, const DecompositionTable& table);
+
 }  // namespace exporters

@@ -1,5 +1,6 @@
 // Programs that Python's torch.export wrote, as ONNX: tests/reference/make_pt2.py and make_pt2_cases.py.
 #include "tests/reference/pt2_programs.h"
+#include "exporters/dynamo/exporter.h"
 #include "exporters/framework/exported_model.h"
 #include "exporters/framework/traced_program.h"
 #include "exporters/onnx/exporter.h"
@@ -60,7 +61,8 @@ bool is_tensor(const ExportedProgram& program, const std::string& path) {
 
 std::string check(const fs::path& folder, bool optimize) {
   [[maybe_unused]] static const bool registered = (register_onnx_backend(), true);
-  const std::shared_ptr<ExportedProgram> program = load_pt2(folder / "model.pt2");
+  // As an export of the file takes it: what it says of its values is held against what its ops give.
+  const std::shared_ptr<ExportedProgram> program = DynamoExporter().load_program(folder / "model.pt2")->traced();
   const TracedModel given = traced_model(load_pt2(folder / "model.pt2"));  // an export changes its program
   const TemporaryFolder target;
   OnnxConfig config;
