@@ -70,6 +70,19 @@ std::set<std::string> names_of(const Axis& axis, const ExportedProgram& program,
   return names;
 }
 
+// The name among these that says most to a person.
+std::string name_of(const Axis& axis, const ExportedProgram& program, const AxisLabels& labels) {
+  if (const auto dim = program.dim_names.find(axis.symbol); dim != program.dim_names.end()) {
+    return dim->second;
+  }
+  if (const auto input = labels.find(axis.input); input != labels.end()) {
+    if (const auto label = input->second.find(axis.axis); label != input->second.end()) {
+      return label->second.name;
+    }
+  }
+  return fmt::format("{}.{}", axis.input, axis.axis);
+}
+
 int64_t label_max(const Axis& axis, const AxisLabels& labels) {
   const auto input = labels.find(axis.input);
   if (input == labels.end()) {
@@ -193,9 +206,11 @@ void fix_unbounded_ranges(ExportedProgram& program, const AxisLabels& labels, co
   const std::vector<Axis> axes = symbolic_axes_of(program);
   std::set<std::string> used;
   std::set<std::string> known;
+  std::set<std::string> of_inputs;
   for (const Axis& axis : axes) {
+    known.insert(name_of(axis, program, labels));
+    of_inputs.insert(axis.symbol);
     for (const std::string& name : names_of(axis, program, labels)) {
-      known.insert(name);
       if (const auto max = max_dims.find(name); max != max_dims.end()) {
         used.insert(name);
         limit(program, max->second, axis);
@@ -208,7 +223,9 @@ void fix_unbounded_ranges(ExportedProgram& program, const AxisLabels& labels, co
     if (max != max_dims.end() && used.insert(symbol).second) {
       range.max = std::min(range.max, std::max(max->second, range.min));
     }
-    known.insert(symbol);
+    if (!of_inputs.contains(symbol)) {
+      known.insert(symbol);
+    }
   }
   refuse_unknown_names(max_dims, used, known);
   for (const Axis& axis : axes) {
@@ -224,8 +241,7 @@ void fix_unbounded_ranges(ExportedProgram& program, const AxisLabels& labels, co
     if (program.range_constraints.at(axis.symbol).max != Range::kMax || !told.insert(axis.symbol).second) {
       continue;
     }
-    const auto dim = program.dim_names.find(axis.symbol);
-    const std::string name = dim != program.dim_names.end() ? dim->second : fmt::format("{}.{}", axis.input, axis.axis);
+    const std::string name = name_of(axis, program, labels);
     open += fmt::format("{}axis {} of '{}' ({})", open.empty() ? "" : ", ", axis.axis, axis.input, name);
     example += fmt::format(" --max-dim {}=N", name);
   }

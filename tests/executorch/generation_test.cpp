@@ -69,6 +69,8 @@ TEST_P(ExecutorchGeneration, GivesTheReferencesTokens) {
 
 INSTANTIATE_TEST_SUITE_P(All, ExecutorchGeneration, ::testing::ValuesIn(exporters::testing::kDecoderFamilies),
                          exporters::testing::test_name);
+INSTANTIATE_TEST_SUITE_P(Encoders, ExecutorchGeneration, ::testing::ValuesIn(exporters::testing::kCausalEncoders),
+                         exporters::testing::test_name);
 
 class ExecutorchGenerationWithEncoder : public ExecutorchGeneration {};
 
