@@ -11,6 +11,14 @@ if(NOT TARGET executorch::executorch)
     list(APPEND executorch_libraries ${EXECUTORCH_LIBRARY_${library}})
   endforeach()
   if(EXECUTORCH_FOLDER AND EXECUTORCH_SCHEMA_FOLDER AND NOT "${executorch_libraries}" MATCHES NOTFOUND)
+    if(EXPORTERS_SANITIZE)
+      # Nothing else keeps the runtime from libtorch's XNNPACK there (runner.cpp).
+      find_program(EXPORTERS_PYTHON3 python3 REQUIRED)
+      execute_process(COMMAND ${EXPORTERS_PYTHON3} ${CMAKE_CURRENT_LIST_DIR}/bind_symbols.py
+                              ${PROJECT_BINARY_DIR}/executorch_libraries ${executorch_libraries}
+                      COMMAND_ERROR_IS_FATAL ANY)
+      list(TRANSFORM executorch_libraries REPLACE "^.*/" "${PROJECT_BINARY_DIR}/executorch_libraries/")
+    endif()
     add_library(executorch::executorch INTERFACE IMPORTED)
     set_target_properties(executorch::executorch PROPERTIES
       INTERFACE_INCLUDE_DIRECTORIES

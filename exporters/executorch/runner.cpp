@@ -16,6 +16,14 @@
 #include <numeric>
 #include <set>
 
+#ifdef __SANITIZE_ADDRESS__  // g++
+#define WITH_ADDRESS_SANITIZER
+#elif defined(__has_feature)  // clang
+#if __has_feature(address_sanitizer)
+#define WITH_ADDRESS_SANITIZER
+#endif
+#endif
+
 namespace exporters::executorch {
 namespace {
 
@@ -31,15 +39,6 @@ std::filesystem::path own_folder() {
   return std::filesystem::path(info.dli_fname).parent_path();
 }
 
-// A sanitizer's dlopen refuses RTLD_DEEPBIND, since memory then comes from two allocators. What ExecuTorch allocates it
-// frees itself, so libc's own dlopen is asked, which is the same function where there is no sanitizer.
-void* open_library(const std::filesystem::path& path, int flags) {
-  void* libc = dlopen("libc.so.6", RTLD_NOW | RTLD_NOLOAD);
-  void* real = libc == nullptr ? nullptr : dlsym(libc, "dlopen");
-  return real == nullptr ? dlopen(path.c_str(), flags)
-                         : reinterpret_cast<decltype(&dlopen)>(real)(path.c_str(), flags);
-}
-
 struct RuntimeLibrary {
   decltype(&exporters_executorch_open) open = nullptr;
   decltype(&exporters_executorch_close) close = nullptr;
@@ -48,7 +47,11 @@ struct RuntimeLibrary {
   RuntimeLibrary() {
     // LOCAL: libtorch, and what is loaded later, does not bind to ExecuTorch's BLAS, pthreadpool or cpuinfo. DEEPBIND:
     // ExecuTorch does not bind to libtorch's.
-    void* library = open_library(own_folder() / kLibrary, RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
+    int flags = RTLD_NOW | RTLD_LOCAL;
+#ifndef WITH_ADDRESS_SANITIZER  // which refuses it: there cmake/bind_symbols.py does the same to the libraries
+    flags |= RTLD_DEEPBIND;
+#endif
+    void* library = dlopen((own_folder() / kLibrary).c_str(), flags);
     if (library == nullptr) {
       const char* reason = dlerror();
       throw Error(fmt::format("ExecuTorch's runtime cannot be opened: {}", reason), {},
