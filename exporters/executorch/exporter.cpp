@@ -47,6 +47,12 @@ ExecutorchConfig& as_config(ExportConfig& config) {
   return *executorch;
 }
 
+// Of the config that export.json records.
+bool is_set(const ExportMetadata& metadata, const char* field) {
+  const auto config = nlohmann::json::parse(metadata.export_config, nullptr, /*allow_exceptions=*/false);
+  return config.is_object() && config.contains(field) && config.at(field) == nlohmann::json(true);
+}
+
 using EdgeDecompositions = PatchPoint<DecompositionTable()>;
 
 const EdgeDecompositions& edge_decompositions_point() {
@@ -301,8 +307,7 @@ void ExecutorchExporter::prepare_components(std::vector<ComponentExport>& compon
 void ExecutorchExporter::join_components(std::vector<std::pair<std::string, ExportedComponent>>& components) const {
   std::vector<MethodPart> parts;
   for (const auto& [name, component] : components) {
-    const auto config = nlohmann::json::parse(component.metadata.export_config, nullptr, /*allow_exceptions=*/false);
-    if (!config.is_object() || !config.value("combined", false)) {
+    if (!is_set(component.metadata, "combined")) {
       return;
     }
     const ExecutorchProgram& program = as_executorch(*component.program);
@@ -355,6 +360,8 @@ ExportedComponent ExecutorchExporter::open_program(const fs::path& file) const {
 ProgramDescription ExecutorchExporter::describe_program(const BackendProgram& program) const {
   return describe(*as_executorch(program).program(), as_executorch(program).method());
 }
+
+bool ExecutorchExporter::keeps_cache(const ExportMetadata& metadata) const { return is_set(metadata, "keeps_cache"); }
 
 std::vector<Stage> ExecutorchExporter::stages() const {
   return {backend_preparation_stage(), torch_patches_stage(), executorch_patches_stage(), program_fixes_stage(),

@@ -97,6 +97,7 @@ class ExecutorchExporter : public DynamoExporter {
   std::string program_file(const std::string& component, const BackendProgram& program) const override;
   ExportedComponent open_program(const std::filesystem::path& file) const override;
   ProgramDescription describe_program(const BackendProgram& program) const override;
+  bool keeps_cache(const ExportMetadata& metadata) const override;
   std::vector<Stage> stages() const override;
 
  protected:

@@ -40,12 +40,6 @@ bool has_prepared_mask(const ExportMetadata& metadata) {
   });
 }
 
-// A program that keeps the cache itself neither takes nor gives one.
-bool keeps_cache(const ExportMetadata& metadata) {
-  const json config = json::parse(metadata.export_config, nullptr, /*allow_exceptions=*/false);
-  return config.is_object() && config.value("keeps_cache", false);
-}
-
 // The loop takes the cache from a stage's result to the next stage: here there is nothing in it.
 PyTree with_empty_cache(const PyTree& output) {
   std::vector<std::pair<std::string, PyTree>> fields;
@@ -61,9 +55,10 @@ GenerationStage stage_of(const std::shared_ptr<const ExportedModel>& model, cons
   const ExportMetadata& metadata = model->component(name).metadata;
   GenerationStage stage;
   stage.takes = [&metadata](std::string_view input) { return metadata.takes(input) && !is_constant(metadata, input); };
-  stage.run = [model, name, keeps = keeps_cache(metadata)](NamedInputs inputs) {
+  const bool keeps_cache = exporter_for(model->export_format()).keeps_cache(metadata);
+  stage.run = [model, name, keeps_cache](NamedInputs inputs) {
     PyTree output = model->run_in_place(name, std::move(inputs));
-    return keeps ? with_empty_cache(output) : output;
+    return keeps_cache ? with_empty_cache(output) : output;
   };
   stage.prepared_mask = has_prepared_mask(metadata);
   return stage;
@@ -189,17 +184,19 @@ class EmptyCache {
 
 void read_cache(const ExportedModel& model, const std::string& first, GenerationStages& stages) {
   const ExportedComponent& component = model.component(first);
+  const HfExporter& exporter = exporter_for(model.export_format());
   const TreeSpec* spec = cache_spec(component.metadata);
   if (spec == nullptr) {
-    if (keeps_cache(component.metadata)) {
+    if (exporter.keeps_cache(component.metadata)) {
       stages.max_cache_len =
           read_generation_config(model.generation_config_json(), model.config_json(), {}).max_cache_len;
     }
     return;
   }
   stages.max_cache_len = cache_number(*spec, "max_cache_len");
-  stages.empty_cache = [cache = EmptyCache(exporter_for(model.export_format()), component, *spec)](
-                           int64_t batch, int64_t) { return cache(batch); };
+  stages.empty_cache = [cache = EmptyCache(exporter, component, *spec)](int64_t batch, int64_t) {
+    return cache(batch);
+  };
 }
 
 GenerationStages exported_stages(const std::shared_ptr<const ExportedModel>& model) {

@@ -156,6 +156,8 @@ class HfExporter {
   /// Whether generation with this config is one component for prompts and single tokens, unless the
   /// request says.
   virtual bool merges_generation(const ExportConfig&) const { return false; }
+  /// Whether the component's program holds the cache of a generation itself: it neither takes nor gives one.
+  virtual bool keeps_cache(const ExportMetadata&) const { return false; }
 
   /// The stages of an export, with what is registered in each: made from the registries.
   virtual std::vector<Stage> stages() const { return {}; }
