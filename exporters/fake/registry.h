@@ -17,7 +17,7 @@ using ShapeFunction = std::function<void(ShapeCall&)>;
 /// Thread-safe; takes effect for the ops traced from then on.
 void register_shape_function(std::string_view op, ShapeFunction function);
 
-/// The shape function of an overload, or null. The pointer stays valid.
+/// The shape function of an overload, or null; an out= overload has the functional one's. The pointer stays valid.
 const ShapeFunction* find_shape_function(const c10::OperatorName& op);
 
 /// All registered names, sorted.
