@@ -19,6 +19,8 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
+#include <iterator>
+#include <map>
 #include <unordered_map>
 
 namespace exporters {
@@ -208,6 +210,7 @@ class Retrace {
       }
     }
     to_.range_constraints = env_->range_constraints();
+    add_inner(inner_ranges_, to_.range_constraints);
     to_.guards = env_->guards();
   }
 
@@ -467,6 +470,7 @@ class Retrace {
     ExportedProgram program;
     program.graph = clone(*subgraph.graph);
     program.range_constraints = env_->range_constraints();
+    add_inner(from_.range_constraints, program.range_constraints);
     program.hints = from_.hints;
     for (const Value* placeholder : program.graph->placeholders()) {
       InputSpec spec;
@@ -482,7 +486,15 @@ class Retrace {
     for (const Guard& guard : result.guards) {
       env_->require(guard.condition);
     }
+    add_inner(result.range_constraints, inner_ranges_);
     return result.graph;
+  }
+
+  // Symbols that only subgraphs may have, such as the integers that a loop carries.
+  using Ranges = std::map<std::string, Range>;
+  static void add_inner(const Ranges& from, Ranges& to) {
+    std::copy_if(from.begin(), from.end(), std::inserter(to, to.end()),
+                 [](const auto& each) { return Expr(Symbol(each.first)).has_unbacked(); });
   }
 
   const ExportedProgram& from_;
@@ -493,6 +505,7 @@ class Retrace {
   Decomposer recorder_;
   std::unordered_map<const Value*, c10::IValue> values_;  // what stands for a value in calls
   std::unordered_map<const Value*, Value*> copied_;       // values that calls cannot take
+  std::map<std::string, Range> inner_ranges_;             // of symbols of subgraphs
 };
 
 // Training norms write where no schema says so: they are spelled out, and nothing else is, before the program is made

@@ -671,9 +671,11 @@ void Recorder::settle() {
   // Backwards, so that what only a dead number used goes as well.
   for (Node* node = graph_.output_node()->prev(); node != nullptr;) {
     Node* previous = node->prev();
-    const bool computes_number = !node->outputs().empty() && !node->is_placeholder() &&
+    const std::vector<Value*>& outputs = node->outputs();
+    const bool computes_number = !outputs.empty() && !node->is_placeholder() &&
                                  (node->target() == "aten.sym_size.int" || !is_dispatcher_target(node->target()));
-    if (computes_number && !node->output()->has_users()) {
+    if (computes_number &&
+        std::none_of(outputs.begin(), outputs.end(), [](const Value* output) { return output->has_users(); })) {
       graph_.erase(node);
     }
     node = previous;
