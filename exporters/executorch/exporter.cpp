@@ -11,6 +11,7 @@
 #include "exporters/executorch/stages.h"
 #include "exporters/framework/registry.h"
 #include "exporters/framework/traced_program.h"
+#include "exporters/graph/calls.h"
 #include "exporters/graph/op_name.h"
 #include "exporters/passes/fixes.h"
 #include "exporters/passes/training_mode.h"
@@ -24,6 +25,7 @@
 #include <map>
 #include <mutex>
 #include <set>
+#include <utility>
 
 namespace exporters::executorch {
 
@@ -76,12 +78,11 @@ ProgramFacts facts_before(const ExportedProgram& program, const IndexLimits& lim
 
 // A program that was traced elsewhere has met no torch patches: its calls meet them when they are taken apart.
 void add_torch_patches(const ExportedProgram& program, DecompositionTable& table) {
-  for (const Node& node : *program.graph) {
-    if (node.kind() == Node::Kind::kCall && is_dispatcher_target(node.target()) &&
-        active_replacement(lookup_operator(node.target())) != nullptr) {
+  for_each_call(std::as_const(*program.graph), [&](const Node& node) {
+    if (is_dispatcher_target(node.target()) && active_replacement(lookup_operator(node.target())) != nullptr) {
       table.add(node.target(), Decomposition());
     }
-  }
+  });
 }
 
 std::shared_ptr<const Partitioner> partitioner_of(const ExecutorchRecipe& recipe, const ExecutorchConfig& config) {
@@ -119,9 +120,7 @@ ExecutorchProgram lower(const ExportedProgram& program, const ExecutorchRecipe& 
   plan_memory(result, {&memory, 1});
   facts.backend = config.backend;
   facts.outside = outside_of(delegation);
-  for (const Partition& each : delegation.partitions) {
-    facts.delegated_calls += static_cast<int64_t>(each.nodes.size());
-  }
+  facts.delegated_calls = delegated_calls(delegation);
   result.add_named_data({std::string(kFactsKey), facts.to_json(), 1});
   return ExecutorchProgram(std::move(result), memory);
 }

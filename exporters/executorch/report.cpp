@@ -131,14 +131,26 @@ ProgramDescription describe(const Program& program, const std::string& name) {
 
 std::vector<OutsideDelegates> outside_of(const Delegation& delegation) {
   std::map<std::pair<std::string, std::string>, int64_t> counts;
-  for (const Undelegated& each : delegation.outside) {
-    ++counts[{each.node->target(), each.reason}];
-  }
+  for_each_delegation(delegation, [&](const Delegation& part) {
+    for (const Undelegated& each : part.outside) {
+      ++counts[{each.node->target(), each.reason}];
+    }
+  });
   std::vector<OutsideDelegates> result;
   for (const auto& [key, count] : counts) {
     result.push_back({key.first, key.second, count});
   }
   return result;
+}
+
+int64_t delegated_calls(const Delegation& delegation) {
+  int64_t count = 0;
+  for_each_delegation(delegation, [&](const Delegation& part) {
+    for (const Partition& each : part.partitions) {
+      count += static_cast<int64_t>(each.nodes.size());
+    }
+  });
+  return count;
 }
 
 }  // namespace exporters::executorch

@@ -12,7 +12,8 @@ namespace exporters::executorch {
 /// report: what stayed outside of delegates and why, memory and constants in bytes. With a name: of that method only.
 ProgramDescription describe(const Program& program, const std::string& method = {});
 
-/// The facts for a program that is being made: names and conditions of the edge program, and why calls stayed outside.
+/// The facts for a program that is being made, subgraphs included: why calls stayed outside, and how many did not.
 std::vector<OutsideDelegates> outside_of(const Delegation& delegation);
+int64_t delegated_calls(const Delegation& delegation);
 
 }  // namespace exporters::executorch

@@ -21,17 +21,24 @@ namespace {
 
 // ── Runtime asserts ──
 
-void fix_runtime_asserts(ExportedProgram& program) {
+void drop_assertions(Graph& graph) {
   static constexpr auto kAssertions = std::to_array<std::string_view>(
       {"aten._assert_async.default", "aten._assert_async.msg", "aten._assert_scalar.default",
        "aten._assert_tensor_metadata.default", "aten.sym_constrain_range.default",
        "aten.sym_constrain_range_for_size.default"});
-  for (Node& node : *program.graph) {
+  for (Node& node : graph) {
+    for (const Argument& argument : node.args()) {
+      if (const auto* inner = argument.get_if<GraphArgument>(); inner != nullptr && inner->graph != nullptr) {
+        drop_assertions(*inner->graph);
+      }
+    }
     if (std::find(kAssertions.begin(), kAssertions.end(), node.target()) != kAssertions.end()) {
-      program.graph->erase(&node);
+      graph.erase(&node);
     }
   }
 }
+
+void fix_runtime_asserts(ExportedProgram& program) { drop_assertions(*program.graph); }
 
 // ── Ranges ──
 

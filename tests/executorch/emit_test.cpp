@@ -10,7 +10,9 @@
 #include <gmock/gmock.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
+#include <limits>
 
 namespace exporters::executorch {
 namespace {
@@ -33,8 +35,8 @@ ProgramBuilder every_kind() {
   method.add(BoolList{{true, false}});
   method.add(TensorList{{0, 1}});
   method.add(OptionalTensorList{{-1, 1}});
-  method.instructions.emplace_back(MoveCall{4, 5});
-  method.instructions.emplace_back(JumpFalseCall{6, 1});
+  method.instructions.emplace_back(MoveCall{3, 0});
+  method.instructions.emplace_back(JumpFalseCall{5, 1});
   method.instructions.emplace_back(FreeCall{3});
   const at::Tensor initial = at::arange(4, at::kFloat);
   builder.state("cache", at::kFloat, {4}, &initial);
@@ -194,7 +196,27 @@ TEST_F(EmitTest, WrongProgramsAreRefusedInWords) {
        }},
       {"jumps out",
        [](Program& p) {
-         p.methods[0].instructions.emplace_back(JumpFalseCall{0, 99});
+         p.methods[0].instructions.emplace_back(JumpFalseCall{p.methods[0].add(true), 99});
+       }},
+      {"jumps out",
+       [](Program& p) {
+         p.methods[0].instructions.emplace_back(JumpFalseCall{p.methods[0].add(true), -1});
+       }},
+      {"value that is not there",
+       [](Program& p) {
+         p.methods[0].instructions.emplace_back(JumpFalseCall{99, 0});
+       }},
+      {"neither true nor false",
+       [](Program& p) {
+         p.methods[0].instructions.emplace_back(JumpFalseCall{0, 0});
+       }},
+      {"value that is not there",
+       [](Program& p) {
+         p.methods[0].instructions.emplace_back(MoveCall{0, -1});
+       }},
+      {"one of another kind",
+       [](Program& p) {
+         p.methods[0].instructions.emplace_back(MoveCall{0, p.methods[0].add(true)});
        }},
       {"int list", [](Program& p) { p.methods[0].add(IntList{{0}}); }},
       {"tensor list", [](Program& p) { p.methods[0].add(TensorList{{-1}}); }},
@@ -247,6 +269,29 @@ TEST_F(DamagedFile, IsRefusedInWords) {
   EXPECT_THAT(refusal(with_number(24, ~uint64_t{0})), HasSubstr("segments begin"));
   EXPECT_THAT(refusal(with_number(24, uint64_t{8})), HasSubstr("segments begin"));
   EXPECT_THAT(refusal(with_number(32, ~uint64_t{0})), HasSubstr("truncated"));
+}
+
+TEST_F(DamagedFile, JumpsToWhereNoInstructionIsAreRefused) {
+  constexpr int32_t kDestination = 59;
+  ProgramBuilder builder = linear_program(at::randn({3, 2}), at::randn({3}), 4);
+  Method& method = builder.method();
+  method.instructions.resize(kDestination, method.instructions.front());
+  method.instructions.emplace_back(JumpFalseCall{method.add(true), kDestination});
+  builder.save(file);
+  good = read_bytes(file);
+  std::vector<std::string> refusals;
+  for (size_t at = 0; at + 4 <= good.size(); at += 4) {
+    int32_t number = 0;
+    std::memcpy(&number, good.data() + at, sizeof number);
+    for (const int32_t wrong : {-1, kDestination + 2, std::numeric_limits<int32_t>::max()}) {
+      if (number == kDestination) {
+        refusals.push_back(refusal(with_number(at, wrong)));
+      }
+    }
+  }
+  EXPECT_EQ(std::count_if(refusals.begin(), refusals.end(),
+                          [](const std::string& text) { return text.find("jumps out") != std::string::npos; }),
+            3);
 }
 
 TEST_F(DamagedFile, EveryTruncationIsRefused) {

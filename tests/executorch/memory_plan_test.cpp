@@ -13,6 +13,7 @@ namespace exporters::executorch {
 namespace {
 
 using namespace testing;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 std::vector<Lifetime> random_lifetimes(std::mt19937& random, size_t count) {
@@ -149,6 +150,59 @@ TEST(MethodMemoryPlan, AnAliasLiesWhereItsBaseLies) {
   EXPECT_EQ(builder.method().tensor(alias)->allocation, builder.method().tensor(base)->allocation);
 }
 
+// ── Jumps ──
+
+// sum = x + x, then a round of: a = sum + x, b = a + a; goes round again unless the flag holds.
+struct LoopProgram : ProgramBuilder {
+  int32_t x = input(at::kFloat, {16});
+  int32_t flag = input(at::kBool, {});
+  int32_t sum = activation(at::kFloat, {16});
+  int32_t a = activation(at::kFloat, {16});
+  int32_t b = activation(at::kFloat, {16});
+
+  LoopProgram() {
+    add(x, x, sum);
+    add(sum, x, a);
+    add(a, a, b);
+    method().instructions.emplace_back(JumpFalseCall{flag, 1});
+    output(b);
+  }
+};
+
+// The sum is last read before b is written, and the next round reads it again.
+TEST(MethodMemoryPlan, WhatALoopReadsLivesUntilItEnds) {
+  LoopProgram loop;
+  plan_memory(loop.program, {&loop.memory, 1});
+  EXPECT_NE(loop.method().tensor(loop.sum)->allocation, loop.method().tensor(loop.b)->allocation);
+  EXPECT_NE(loop.method().tensor(loop.x)->allocation, loop.method().tensor(loop.b)->allocation);
+}
+
+// Whichever runs: if the flag holds, a = x + x and result = a + a, else b = x + x and result = b + b.
+struct BranchProgram : ProgramBuilder {
+  int32_t x = input(at::kFloat, {16});
+  int32_t flag = input(at::kBool, {});
+  int32_t a = activation(at::kFloat, {16});
+  int32_t b = activation(at::kFloat, {16});
+  int32_t result = activation(at::kFloat, {16});
+
+  BranchProgram() {
+    const int32_t never = method().add(false);
+    method().instructions.emplace_back(JumpFalseCall{flag, 4});
+    add(x, x, a);
+    add(a, a, result);
+    method().instructions.emplace_back(JumpFalseCall{never, 6});
+    add(x, x, b);
+    add(b, b, result);
+    output(result);
+  }
+};
+
+TEST(MethodMemoryPlan, BranchesShareMemory) {
+  BranchProgram branches;
+  plan_memory(branches.program, {&branches.memory, 1});
+  EXPECT_EQ(branches.method().tensor(branches.a)->allocation, branches.method().tensor(branches.b)->allocation);
+}
+
 // ── The check finds what a wrong plan breaks ──
 
 std::string refusal(const ProgramBuilder& builder) {
@@ -172,6 +226,65 @@ struct BrokenPlan : ::testing::Test {
   }
   Allocation& place(int32_t value) { return *std::get<TensorValue>(builder.method().values[value]).allocation; }
 };
+
+TEST(BrokenLoop, OverwrittenInTheRoundBefore) {
+  LoopProgram loop;
+  plan_memory(loop.program, {&loop.memory, 1});
+  TensorValue& b = std::get<TensorValue>(loop.method().values[loop.b]);
+  b.allocation = loop.method().tensor(loop.sum)->allocation;
+  EXPECT_THAT(refusal(loop), AllOf(HasSubstr("instruction 1"), HasSubstr("on one of the ways here")));
+}
+
+// The first round reads what only the first round writes.
+TEST(BrokenLoop, ReadBeforeTheRoundThatWritesIt) {
+  LoopProgram loop;
+  plan_memory(loop.program, {&loop.memory, 1});
+  std::get<KernelCall>(loop.method().instructions[1]).args[1] = loop.b;
+  EXPECT_THAT(refusal(loop), AllOf(HasSubstr("instruction 1"), HasSubstr("before anything is written")));
+}
+
+TEST(BrokenBranches, OneDoesNotWriteTheResult) {
+  BranchProgram branches;
+  plan_memory(branches.program, {&branches.memory, 1});
+  branches.method().instructions[5] = branches.method().instructions[4];
+  EXPECT_THAT(refusal(branches), AllOf(HasSubstr("at the end"), HasSubstr("before anything is written")));
+}
+
+TEST(BrokenBranches, OneOverwritesWhatIsReadBehindThem) {
+  BranchProgram branches;
+  const int32_t y = branches.input(at::kFloat, {16});
+  const int32_t out = branches.activation(at::kFloat, {16});
+  branches.add(y, y, out);
+  branches.output(out);
+  plan_memory(branches.program, {&branches.memory, 1});
+  std::get<TensorValue>(branches.method().values[branches.a]).allocation = branches.method().tensor(y)->allocation;
+  EXPECT_THAT(refusal(branches), AllOf(HasSubstr("instruction 6"), HasSubstr("on one of the ways here")));
+}
+
+TEST(BrokenBranches, AViewThatOneWayDoesNotMake) {
+  BranchProgram branches;
+  Method& method = branches.method();
+  const int32_t view = branches.activation(at::kFloat, {4, 4});
+  const int32_t out = branches.activation(at::kFloat, {4, 4});
+  std::get<KernelCall>(method.instructions[2]) =
+      KernelCall{method.op("executorch_prim::et_view", "default"), {branches.a, method.add_ints({4, 4}), view}};
+  method.outputs.clear();
+  branches.add(view, view, out);
+  branches.output(out);
+  EXPECT_THAT(error_of([&] {
+                plan_memory(branches.program, {&branches.memory, 1});
+              }),
+              HasSubstr("before it shows anything"));
+}
+
+TEST(BrokenBranches, TensorsThatAreExchanged) {
+  BranchProgram branches;
+  branches.method().instructions[2] = MoveCall{branches.a, branches.result};
+  EXPECT_THAT(error_of([&] {
+                plan_memory(branches.program, {&branches.memory, 1});
+              }),
+              AllOf(HasSubstr("instruction 2"), HasSubstr("another one's tensor")));
+}
 
 TEST_F(BrokenPlan, OverwrittenBeforeItIsRead) {
   place(b) = place(a);

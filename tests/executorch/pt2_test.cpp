@@ -24,17 +24,11 @@ constexpr exporters::testing::ExportSkip EXPORT_SKIPS[] = {
     {"pt2", "mixtral", "experts are histc and _grouped_mm: needs decompositions of both"},
     {"pt2", "qwen2_moe", "experts are histc and _grouped_mm: needs decompositions of both"},
     {"pt2", "swin", "adaptive_avg_pool1d has no kernel: needs its two-axis form"},
-    {"pt2_cases", "conditional", "cond: needs its branches emitted behind JumpFalse instructions"},
-    {"pt2_cases", "conditional_decomposed", "cond: needs its branches emitted behind JumpFalse instructions"},
-    {"pt2_cases", "conditional_layers", "cond: needs its branches emitted behind JumpFalse instructions"},
-    {"pt2_cases", "conditional_layers_decomposed", "cond: needs its branches emitted behind JumpFalse instructions"},
     {"pt2_cases", "dtypes", "complex numbers have no kernels: needs their parts as an axis"},
     {"pt2_cases", "dynamic_int", "the runtime fixes integers among inputs when a program is made"},
     {"pt2_cases", "shared_parts", "a buffer that is written to lies over another: the runtime keeps them apart"},
     {"pt2_cases", "in_place_parts", "complex numbers and _foreach ops have no kernels: needs decompositions of both"},
     {"pt2_cases", "in_place_shapes", "resize has no kernel: needs a decomposition into a slice and a padded copy"},
-    {"pt2_cases", "loops", "while_loop: needs its body emitted with a backward jump"},
-    {"pt2_cases", "loops_conditionally", "while_loop: needs its body emitted with a backward jump"},
 };
 
 // Float32 sums in another order, through some layers.

@@ -51,6 +51,7 @@ Bounds::Bounds(const ExportedProgram& program) : impl_(std::make_unique<Impl>())
   }
 }
 
+Bounds::Bounds(Bounds&&) noexcept = default;
 Bounds::~Bounds() = default;
 
 Range Bounds::range(const Expr& size) const {

@@ -15,6 +15,7 @@ namespace exporters::executorch {
 class Bounds {
  public:
   explicit Bounds(const ExportedProgram& program);
+  Bounds(Bounds&&) noexcept;
   ~Bounds();
 
   Range range(const Expr& size) const;

@@ -32,6 +32,11 @@ const StateTensor* EdgeProgram::constant(const Value& value) const {
   return found == constants_.end() ? nullptr : found->second;
 }
 
+const EdgeCall* EdgeProgram::call(const Node& node) const {
+  const auto found = calls_.find(&node);
+  return found == calls_.end() ? nullptr : &found->second;
+}
+
 bool EdgeProgram::is_output(const Value& value) const {
   const std::vector<Node*> users = value.users();
   return std::any_of(users.begin(), users.end(), [](const Node* user) { return user->is_output(); });
@@ -64,11 +69,15 @@ class Partitioning {
     drop_small_ones();
     find_edges();
     order_steps();
+    divide_branches();
     return std::move(result_);
   }
 
  private:
   std::string refuse(const Node& node) const {
+    if (edge_.call(node) != nullptr) {
+      return "the runtime jumps; what the branches call is counted by itself";
+    }
     if (partitioner_ == nullptr || node.kind() != Node::Kind::kCall || !is_dispatcher_target(node.target())) {
       return "no delegate";
     }
@@ -201,6 +210,19 @@ class Partitioning {
     }
     ensure(result_.steps.size() == steps.size(), "the partitions of {} wait for each other",
            partitioner_ == nullptr ? "no delegate" : partitioner_->backend_id());
+  }
+
+  // ── Subgraphs ──
+
+  void divide_branches() {
+    for (const Node& node : edge_.graph()) {
+      if (const EdgeCall* call = edge_.call(node)) {
+        std::vector<Delegation>& branches = result_.branches[&node];
+        for (const auto& branch : call->branches) {
+          branches.push_back(partition(*branch, partitioner_));
+        }
+      }
+    }
   }
 
   const EdgeProgram& edge_;

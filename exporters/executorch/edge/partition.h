@@ -3,6 +3,7 @@
 #include "exporters/executorch/edge/bounds.h"
 #include "exporters/executorch/emit/program.h"
 #include "exporters/graph/exported_program.h"
+#include "exporters/graph/higher_order.h"
 #include "exporters/passes/decompose.h"
 
 #include <map>
@@ -14,6 +15,16 @@
 
 namespace exporters::executorch {
 
+class EdgeProgram;
+
+/// A call of cond or while_loop. Its subgraphs are programs of their own: a placeholder for an operand that is a
+/// constant outside is one inside, the others are inputs. Placeholders for the call's operands come first; constants
+/// that the lowering made come behind them.
+struct EdgeCall {
+  HigherOrderCall call;
+  std::vector<std::unique_ptr<const EdgeProgram>> branches;  ///< as in `call`
+};
+
 /// An edge program with what lowering asks of it.
 class EdgeProgram {
  public:
@@ -22,6 +33,10 @@ class EdgeProgram {
   const ExportedProgram& program() const { return program_; }
   Graph& graph() const { return *program_.graph; }
   const Bounds& bounds() const { return bounds_; }
+
+  void add_call(const Node& node, EdgeCall call) { calls_.emplace(&node, std::move(call)); }
+  /// The call of subgraphs that a node is; null for other nodes.
+  const EdgeCall* call(const Node& node) const;
 
   /// The parameter, buffer or constant that a value is, if nothing writes to it; else null.
   const StateTensor* constant(const Value& value) const;
@@ -32,6 +47,7 @@ class EdgeProgram {
   ExportedProgram program_;
   Bounds bounds_;
   std::unordered_map<const Value*, const StateTensor*> constants_;
+  std::unordered_map<const Node*, EdgeCall> calls_;
 };
 
 /// The bytes of a constant, contiguous: where they lie in a file, or in memory.
@@ -77,12 +93,25 @@ struct Delegation {
   std::vector<Partition> partitions;
   std::vector<ScheduledStep> steps;
   std::vector<Undelegated> outside;  ///< calls on tensors only
+  std::map<const Node*, std::vector<Delegation>> branches;  ///< of calls of subgraphs
 };
+
+/// Calls visit(const Delegation&) for the delegation, and for those of the subgraphs of its calls.
+template <typename Visit>
+void for_each_delegation(const Delegation& delegation, Visit&& visit) {
+  visit(delegation);
+  for (const auto& [node, branches] : delegation.branches) {
+    for (const Delegation& branch : branches) {
+      for_each_delegation(branch, visit);
+    }
+  }
+}
 
 /// Groups the calls that the partitioner takes. A call's level counts how often its inputs' chain changes between
 /// calls that are taken and calls that are not; calls of one level that are taken are one partition. A path from a
 /// partition back into it would change twice and so end on a higher level: there are no cycles, whatever the graph.
-/// Linear, but for the ordering of steps by their places in the program. Null: no delegates.
+/// Linear, but for the ordering of steps by their places in the program. Null: no delegates. A call of subgraphs stays
+/// outside; its subgraphs have partitions of their own.
 Delegation partition(const EdgeProgram& edge, const Partitioner* partitioner);
 
 }  // namespace exporters::executorch

@@ -8,7 +8,8 @@
 
 namespace exporters::executorch {
 
-// Passes over a functional core ATen program. Each is linear in the graph and leaves a program that verifies.
+// Passes over a functional core ATen program. Each is linear in the graph and leaves a program that verifies. What is in
+// subgraphs they leave alone: those are lowered afterwards, as programs of their own.
 
 /// A new placeholder for a constant of the program.
 Value* add_constant(ExportedProgram& program, std::string_view name_hint, StateTensor state);
@@ -19,6 +20,9 @@ void update_outputs(ExportedProgram& program);
 /// A call that stays as it is, where a pass asks.
 using Stays = std::function<bool(const Node&)>;
 
+/// A size or number that comes from one branch of cond or from the other has a symbol of its own, of which the trace
+/// knew no bound: it gets the larger one of the branches'. Inside of subgraphs too.
+void bound_merged_sizes(ExportedProgram& program);
 /// Every tensor is dense and row-major: kernels write their results so, and constants are stored so.
 void make_contiguous(ExportedProgram& program);
 /// Views become `view_copy`, `permute_copy`, `slice_copy`, …: ops that give new tensors. Whatever keeps the order of

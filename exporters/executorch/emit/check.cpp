@@ -109,9 +109,15 @@ class MethodCheck {
   void check_instruction(const MoveCall& call) const {
     check_index(call.from);
     check_index(call.to);
+    require(method_.values[call.from].index() == method_.values[call.to].index(),
+            "moves a value to one of another kind");
   }
   void check_instruction(const JumpFalseCall& call) const {
     check_index(call.condition);
+    const TensorValue* tensor = method_.tensor(call.condition);
+    require(
+        tensor != nullptr ? tensor->dtype == c10::kBool : std::holds_alternative<bool>(method_.values[call.condition]),
+        "jumps by a value that is neither true nor false");
     // The end of the method is a destination too.
     require(call.destination >= 0 && static_cast<size_t>(call.destination) <= method_.instructions.size(),
             "jumps out of the method");

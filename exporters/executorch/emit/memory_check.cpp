@@ -5,8 +5,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace exporters::executorch {
 namespace {
+
+// Of bytes that different families wrote on different ways to a place.
+constexpr int32_t kNobody = -1;
 
 // Whose bytes lie where: disjoint ranges of one memory area, each with the family (see below) that wrote it last.
 class Ownership {
@@ -32,6 +37,29 @@ class Ownership {
     return std::nullopt;
   }
 
+  // What holds whichever of two ways led here; true if that is less than before. Bytes that nobody wrote on one of them
+  // are the other's: whether a family is there at all, `State::defined` says.
+  bool meet(const Ownership& other) {
+    bool changed = false;
+    for (const auto& [begin, theirs] : other.ranges_) {
+      split(begin);
+      split(theirs.end);
+      uint64_t at = begin;
+      for (auto it = ranges_.lower_bound(begin); at < theirs.end; ++it) {
+        if (it == ranges_.end() || it->first > at) {
+          const uint64_t end = it == ranges_.end() ? theirs.end : std::min(it->first, theirs.end);
+          it = ranges_.emplace(at, Range{end, theirs.family}).first;
+          changed = true;
+        } else if (it->second.family != theirs.family && it->second.family != kNobody) {
+          it->second.family = kNobody;
+          changed = true;
+        }
+        at = it->second.end;
+      }
+    }
+    return changed;
+  }
+
  private:
   struct Range {
     uint64_t end = 0;
@@ -53,10 +81,40 @@ class Ownership {
   std::map<uint64_t, Range> ranges_;
 };
 
+// What is known at an instruction.
+struct State {
+  std::map<uint32_t, Ownership> areas;
+  std::map<int32_t, int32_t> shows;  // what et_view made so far: view → family
+  std::set<int32_t> defined;         // families
+
+  // As Ownership::meet.
+  bool meet(const State& other) {
+    bool changed = false;
+    for (const auto& [area, theirs] : other.areas) {
+      changed |= areas[area].meet(theirs);
+    }
+    changed |= std::erase_if(shows, [&](const auto& each) {
+                 const auto theirs = other.shows.find(each.first);
+                 return theirs == other.shows.end() || theirs->second != each.second;
+               }) > 0;
+    changed |= std::erase_if(defined, [&](int32_t family) { return !other.defined.contains(family); }) > 0;
+    return changed;
+  }
+};
+
+// Note [Ways through a method]
+// Jumps divide a method into pieces that run from their first instruction to their last. A piece is followed with what
+// holds on every way to its beginning; when another way arrives there, and less holds, it is followed again. Each time
+// less is known, so that comes to an end, and then every way is covered, any number of rounds through a loop too.
+//
 // A family is a tensor and all that show its bytes; its name is the tensor's index.
 class MemoryCheck {
  public:
-  MemoryCheck(const Method& method, const MethodMemory& memory) : method_(method), memory_(memory) {}
+  MemoryCheck(const Method& method, const MethodMemory& memory) : method_(method), memory_(memory) {
+    for (size_t i = 0; i < method_.instructions.size(); ++i) {
+      note(method_.instructions[i], i);
+    }
+  }
 
   void run() {
     for (size_t i = 0; i < method_.values.size(); ++i) {
@@ -67,11 +125,18 @@ class MemoryCheck {
       define(value);
     }
     for_each_tensor(method_, method_.inputs, [&](int32_t value) { define(value); });
-    for (size_t i = 0; i < method_.instructions.size(); ++i) {
-      where_ = fmt::format("instruction {}", i);
-      step(method_.instructions[i]);
+    arrive(0);
+    while (!open_.empty()) {
+      const size_t begin = *open_.begin();
+      open_.erase(open_.begin());
+      follow(begin);
     }
     where_ = "at the end";
+    const auto end = arrived_.find(method_.instructions.size());
+    if (end == arrived_.end()) {
+      refuse("no way leads there");
+    }
+    state_ = end->second;
     for_each_tensor(method_, method_.outputs, [&](int32_t value) { read(value); });
     for (const auto& [value, name] : memory_.state) {
       read(value);
@@ -79,6 +144,58 @@ class MemoryCheck {
   }
 
  private:
+  // ── Ways ──
+
+  void note(const Instruction& instruction, size_t at) {
+    if (const auto view = view_of(method_, instruction)) {
+      views_.insert(view->view);
+    } else if (const auto* kernel = std::get_if<KernelCall>(&instruction); kernel != nullptr && !kernel->args.empty()) {
+      written_.insert(kernel->args.back());
+    } else if (const auto* move = std::get_if<MoveCall>(&instruction)) {
+      written_.insert(move->to);
+    } else if (const auto* jump = std::get_if<JumpFalseCall>(&instruction)) {
+      beginnings_.insert(static_cast<size_t>(jump->destination));
+      beginnings_.insert(at + 1);
+    }
+  }
+
+  // The condition is False, and nothing writes to it.
+  bool jumps_always(const JumpFalseCall& jump) const {
+    const auto* truth = std::get_if<bool>(&method_.values[jump.condition]);
+    return truth != nullptr && !*truth && !written_.contains(jump.condition);
+  }
+
+  void arrive(size_t at) {
+    const auto [place, is_new] = arrived_.try_emplace(at, state_);
+    if (is_new || place->second.meet(state_)) {
+      open_.insert(at);
+    }
+  }
+
+  void follow(size_t begin) {
+    state_ = arrived_.at(begin);
+    for (size_t i = begin; i < method_.instructions.size(); ++i) {
+      if (i != begin && beginnings_.contains(i)) {
+        arrive(i);
+        return;
+      }
+      where_ = fmt::format("instruction {}", i);
+      step(method_.instructions[i]);
+      if (const auto* jump = std::get_if<JumpFalseCall>(&method_.instructions[i])) {
+        arrive(static_cast<size_t>(jump->destination));
+        if (!jumps_always(*jump)) {
+          arrive(i + 1);
+        }
+        return;
+      }
+    }
+    if (begin < method_.instructions.size()) {
+      arrive(method_.instructions.size());
+    }
+  }
+
+  // ── Memory ──
+
   [[noreturn]] void refuse(const std::string& what) const {
     throw Error("memory plan: " + what, fmt::format("method {}, {}", quote(method_.name), where_));
   }
@@ -100,7 +217,7 @@ class MemoryCheck {
   }
 
   int32_t family(int32_t value) const {
-    if (const auto shown = shows_.find(value); shown != shows_.end()) {
+    if (const auto shown = state_.shows.find(value); shown != state_.shows.end()) {
       return shown->second;
     }
     if (const auto alias = memory_.aliases.find(value); alias != memory_.aliases.end()) {
@@ -117,27 +234,34 @@ class MemoryCheck {
   }
 
   void define(int32_t value) {
-    defined_.insert(family(value));
+    state_.defined.insert(family(value));
     if (const Allocation* at = place(value)) {
       const uint64_t end = at->offset + method_.tensor(value)->nbytes();
-      areas_[at->memory_id].write(at->offset, end, family(value));
+      state_.areas[at->memory_id].write(at->offset, end, family(value));
     }
   }
 
   void read(int32_t value) {
     const TensorValue& tensor = *method_.tensor(value);
+    if (views_.contains(value) && !state_.shows.contains(value)) {
+      refuse(fmt::format("value {} is read before it shows anything", value));
+    }
     const Allocation* at = place(value);
     if (at == nullptr) {
       return;
     }
-    if (!defined_.contains(family(value))) {
+    if (!state_.defined.contains(family(value))) {
       refuse(fmt::format("value {} is read before anything is written to it", value));
     }
     const TensorValue& root = *method_.tensor(family(value));
     if (tensor.allocation && root.allocation && tensor.allocation != root.allocation) {
       refuse(fmt::format("value {} does not lie where the tensor lies that it shows, value {}", value, family(value)));
     }
-    if (const auto other = areas_[at->memory_id].stranger(at->offset, at->offset + tensor.nbytes(), family(value))) {
+    const auto other = state_.areas[at->memory_id].stranger(at->offset, at->offset + tensor.nbytes(), family(value));
+    if (other == kNobody) {
+      refuse(fmt::format("value {} is read, but on one of the ways here something was written over it", value));
+    }
+    if (other) {
       refuse(fmt::format("value {} is read, but value {} was written over it", value, *other));
     }
   }
@@ -152,7 +276,7 @@ class MemoryCheck {
     } else if (const auto* delegate = std::get_if<DelegateCall>(&instruction)) {
       for_each_tensor(method_, delegate->args, [&](int32_t value) {
         const TensorValue& tensor = *method_.tensor(value);
-        if (!defined_.contains(family(value)) && !tensor.constant && !tensor.external) {
+        if (!state_.defined.contains(family(value)) && !tensor.constant && !tensor.external) {
           written.insert(value);
         }
       });
@@ -161,9 +285,13 @@ class MemoryCheck {
   }
 
   void step(const Instruction& instruction) {
+    if (const auto* move = std::get_if<MoveCall>(&instruction);
+        move != nullptr && method_.tensor(move->to) != nullptr) {
+      refuse("it gives a value another one's tensor");
+    }
     if (const auto view = view_of(method_, instruction)) {
       read(view->base);
-      shows_[view->view] = family(view->base);
+      state_.shows[view->view] = family(view->base);
       return;
     }
     const std::set<int32_t> written = written_by(instruction);
@@ -190,9 +318,12 @@ class MemoryCheck {
 
   const Method& method_;
   const MethodMemory& memory_;
-  std::map<uint32_t, Ownership> areas_;
-  std::map<int32_t, int32_t> shows_;  // what et_view made so far: view → family
-  std::set<int32_t> defined_;         // families
+  std::set<int32_t> views_;          // that et_view makes
+  std::set<int32_t> written_;        // by kernels and moves, numbers among them
+  std::set<size_t> beginnings_;      // of pieces that jumps make
+  std::map<size_t, State> arrived_;  // beginning → what holds there
+  std::set<size_t> open_;            // beginnings to follow from
+  State state_;
   std::string where_;
 };
 

@@ -203,6 +203,7 @@ class MethodPlanner {
     find_views();
     find_lifetimes();
     prolong_bases();
+    prolong_over_loops();
     choose();
     const MemoryPlan plan = plan_memory(planned_);
     for (size_t i = 0; i < planned_.size(); ++i) {
@@ -272,6 +273,36 @@ class MethodPlanner {
         use(root(base), lifetime.last);
       }
     }
+  }
+
+  // Along instructions in their order, what a forward jump skips lives longer than it has to, and no shorter. A jump
+  // back makes a loop: what lives when it begins or when it ends, the next round may read.
+  void prolong_over_loops() {
+    bool changed = true;
+    while (changed) {  // out of an inner loop, into the one around it
+      changed = false;
+      for (size_t end = 0; end < method_.instructions.size(); ++end) {
+        const auto* jump = std::get_if<JumpFalseCall>(&method_.instructions[end]);
+        if (jump != nullptr && static_cast<size_t>(jump->destination) <= end) {
+          changed |= prolong_over(jump->destination, static_cast<int64_t>(end));
+        }
+      }
+    }
+  }
+
+  bool prolong_over(int64_t begin, int64_t end) {
+    bool changed = false;
+    for (std::optional<Lifetime>& lifetime : lifetimes_) {
+      const bool lives = lifetime && lifetime->overlaps({0, begin, end});
+      const bool stays_inside = lives && lifetime->first >= begin && lifetime->last <= end;
+      const bool is_covered = lives && lifetime->first <= begin && lifetime->last >= end;
+      if (lives && !stays_inside && !is_covered) {
+        lifetime->first = std::min(lifetime->first, begin);
+        lifetime->last = std::max(lifetime->last, end);
+        changed = true;
+      }
+    }
+    return changed;
   }
 
   bool is_left_out(int32_t value) const {

@@ -50,15 +50,18 @@ struct MethodMemory {
   std::map<int32_t, std::string> state;
 };
 
-/// Gives every tensor of every method that is computed, given or mutated its Allocation, and sets memory_sizes.
+/// Gives every tensor of every method that is computed, given or mutated its Allocation, and sets memory_sizes. A
+/// tensor lives from its first use to its last one in the order of instructions, and over the whole of a loop (a jump
+/// back) that it lives into or out of: branches may lie over each other, and what a loop reads stays until it ends.
 /// Activations lie in area 1, and so does state. Where a name of state occurs in several methods, all state lies in
 /// area 2 instead, at the same place in each. `memory` has one entry for each method. Throws Error when state of one
 /// name differs in dtype, sizes or initial bytes, or an alias is larger than its base.
 void plan_memory(Program& program, std::span<const MethodMemory> memory);
 
-/// Follows the method's instructions and checks that every tensor still has the bytes last written to it whenever it
-/// is read, that no kernel writes where it reads (but in place), and that allocations are aligned and inside their
-/// areas. It knows nothing of how the plan was made. Throws Error that names the instruction and both values.
+/// Follows the method's instructions, jumps both ways, and checks that every tensor still has the bytes last written to
+/// it whenever it is read, whichever way led there, that no kernel writes where it reads (but in place), and that
+/// allocations are aligned and inside their areas. It knows nothing of how the plan was made. Throws Error that names
+/// the instruction and both values, and for tensors that MoveCall exchanges: they have no place of their own.
 void check_memory(const Method& method, const MethodMemory& memory);
 
 }  // namespace exporters::executorch

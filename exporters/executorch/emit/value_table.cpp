@@ -6,6 +6,66 @@
 
 namespace exporters::executorch {
 
+// ── Plain values ──
+
+int32_t PlainValues::none() {
+  if (!none_) {
+    none_ = method_.add(std::monostate());
+  }
+  return *none_;
+}
+
+int32_t PlainValues::boolean(bool value) {
+  const auto [place, is_new] = booleans_.try_emplace(value);
+  if (is_new) {
+    place->second = method_.add(value);
+  }
+  return place->second;
+}
+
+int32_t PlainValues::integer(int64_t value) {
+  const auto [place, is_new] = integers_.try_emplace(value);
+  if (is_new) {
+    place->second = method_.add(value);
+  }
+  return place->second;
+}
+
+int32_t PlainValues::real(double value) {
+  if (std::isnan(value)) {
+    return method_.add(value);  // no key of a map
+  }
+  const auto [place, is_new] = reals_.try_emplace(value);
+  // 0.0 and -0.0 are one key.
+  if (!is_new && std::signbit(place->first) != std::signbit(value)) {
+    return method_.add(value);
+  }
+  if (is_new) {
+    place->second = method_.add(value);
+  }
+  return place->second;
+}
+
+int32_t PlainValues::text(std::string value) { return method_.add(std::move(value)); }
+
+int32_t PlainValues::constant(const Argument& argument) {
+  if (const auto* truth = argument.get_if<bool>()) {
+    return boolean(*truth);
+  }
+  if (const auto* number = argument.get_if<int64_t>()) {
+    return integer(*number);
+  }
+  const auto* number = argument.get_if<double>();
+  return number != nullptr ? real(*number) : none();
+}
+
+// ── Values of a graph ──
+
+TensorValue largest_tensor(const EdgeProgram& edge, const Value& value, std::string name) {
+  const ShapeDynamism dynamism = is_static(value.meta()) ? ShapeDynamism::kStatic : ShapeDynamism::kBounded;
+  return tensor_value(value.meta().dtype, edge.bounds().sizes(value), dynamism, std::move(name));
+}
+
 int32_t ValueTable::index(const Value& value) {
   const auto known = indices_.find(&value);
   if (known != indices_.end()) {
@@ -13,21 +73,21 @@ int32_t ValueTable::index(const Value& value) {
   }
   const StateTensor* state = edge_.constant(value);
   ensure_at(*value.node(), state != nullptr, " is used before it is computed");
-  TensorValue tensor = this->tensor(value);
+  TensorValue tensor = largest_tensor(edge_, value);
   tensor.constant = program_.add_constant(bytes_of(*state));
   return indices_[&value] = method_.add(std::move(tensor));
 }
 
-TensorValue ValueTable::tensor(const Value& value, std::string name) const {
-  const ShapeDynamism dynamism = is_static(value.meta()) ? ShapeDynamism::kStatic : ShapeDynamism::kBounded;
-  return tensor_value(value.meta().dtype, edge_.bounds().sizes(value), dynamism, std::move(name));
+int32_t ValueTable::index(const Argument& argument) {
+  const auto* value = argument.get_if<Value*>();
+  return value != nullptr ? index(**value) : plain_.constant(argument);
 }
 
 int32_t ValueTable::add_result(const Value& value) {
   int32_t index = 0;
   switch (value.kind()) {
     case Value::Kind::kTensor:
-      index = method_.add(tensor(value));
+      index = method_.add(largest_tensor(edge_, value));
       break;
     case Value::Kind::kTensorList: {
       TensorList list;
@@ -53,48 +113,6 @@ int32_t ValueTable::add_result(const Value& value) {
   return index;
 }
 
-// ── Plain values ──
-
-int32_t ValueTable::none() {
-  if (!none_) {
-    none_ = method_.add(std::monostate());
-  }
-  return *none_;
-}
-
-int32_t ValueTable::boolean(bool value) {
-  const auto [place, is_new] = booleans_.try_emplace(value);
-  if (is_new) {
-    place->second = method_.add(value);
-  }
-  return place->second;
-}
-
-int32_t ValueTable::integer(int64_t value) {
-  const auto [place, is_new] = integers_.try_emplace(value);
-  if (is_new) {
-    place->second = method_.add(value);
-  }
-  return place->second;
-}
-
-int32_t ValueTable::real(double value) {
-  if (std::isnan(value)) {
-    return method_.add(value);  // no key of a map
-  }
-  const auto [place, is_new] = reals_.try_emplace(value);
-  // 0.0 and -0.0 are one key.
-  if (!is_new && std::signbit(place->first) != std::signbit(value)) {
-    return method_.add(value);
-  }
-  if (is_new) {
-    place->second = method_.add(value);
-  }
-  return place->second;
-}
-
-int32_t ValueTable::text(std::string value) { return method_.add(std::move(value)); }
-
 int32_t ValueTable::integers(const Node& node, const Argument& list) {
   IntList result;
   for (const Argument& item : list.list()) {
@@ -112,32 +130,32 @@ int32_t ValueTable::scalar(const Node& node, const Argument& argument, const c10
     return index(**value);
   }
   if (const auto* truth = argument.get_if<bool>()) {
-    return wants_real ? real(*truth ? 1 : 0) : boolean(*truth);
+    return wants_real ? plain_.real(*truth ? 1 : 0) : plain_.boolean(*truth);
   }
   if (const auto* integer = argument.get_if<int64_t>()) {
-    return wants_real   ? real(static_cast<double>(*integer))
-           : wants_bool ? boolean(*integer != 0)
-                        : this->integer(*integer);
+    return wants_real   ? plain_.real(static_cast<double>(*integer))
+           : wants_bool ? plain_.boolean(*integer != 0)
+                        : plain_.integer(*integer);
   }
   if (const auto* real_number = argument.get_if<double>()) {
-    return real(*real_number);
+    return plain_.real(*real_number);
   }
   if (const auto* words = argument.get_if<std::string>()) {
-    return text(*words);
+    return plain_.text(*words);
   }
   if (const auto* dtype = argument.get_if<c10::ScalarType>()) {
-    return integer(static_cast<int64_t>(*dtype));
+    return plain_.integer(static_cast<int64_t>(*dtype));
   }
   if (const auto* layout = argument.get_if<c10::Layout>()) {
-    return integer(static_cast<int64_t>(*layout));
+    return plain_.integer(static_cast<int64_t>(*layout));
   }
   if (const auto* format = argument.get_if<c10::MemoryFormat>()) {
     // Every tensor is dense and row-major, whatever the model asked for.
-    return *format == c10::MemoryFormat::Preserve ? none()
-                                                  : integer(static_cast<int64_t>(c10::MemoryFormat::Contiguous));
+    return *format == c10::MemoryFormat::Preserve ? plain_.none()
+                                                  : plain_.integer(static_cast<int64_t>(c10::MemoryFormat::Contiguous));
   }
   if (argument.is<c10::Device>()) {
-    return none();
+    return plain_.none();
   }
   fail_at(node, " has an argument of a kind that ExecuTorch does not have");
 }
@@ -183,19 +201,19 @@ int32_t ValueTable::number_list(const Node& node, const Argument& argument, cons
 int32_t ValueTable::default_value(const c10::Argument& formal, const Node& node) {
   const auto& value = formal.default_value();
   if (!value || value->isNone()) {
-    return none();
+    return plain_.none();
   }
   if (value->isBool()) {
-    return boolean(value->toBool());
+    return plain_.boolean(value->toBool());
   }
   if (value->isInt()) {
-    return integer(value->toInt());
+    return plain_.integer(value->toInt());
   }
   if (value->isDouble()) {
-    return real(value->toDouble());
+    return plain_.real(value->toDouble());
   }
   if (value->isString()) {
-    return text(value->toStringRef());
+    return plain_.text(value->toStringRef());
   }
   if (value->isIntList()) {
     return method_.add_ints(value->toIntVector());
@@ -208,7 +226,7 @@ int32_t ValueTable::argument(const Node& node, const Argument* argument, const c
     return default_value(formal, node);
   }
   if (argument->is_none()) {
-    return none();
+    return plain_.none();
   }
   c10::TypePtr type = formal.type();
   if (const auto optional = type->cast<c10::OptionalType>()) {

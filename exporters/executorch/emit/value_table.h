@@ -7,35 +7,53 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 namespace exporters::executorch {
 
-/// The values of a method under construction: which index each value of the graph has, and plain values, each once.
-class ValueTable {
+/// Plain values of a method under construction, each once. Nothing writes to them.
+class PlainValues {
  public:
-  ValueTable(const EdgeProgram& edge, Program& program, Method& method)
-      : edge_(edge), program_(program), method_(method) {}
-
-  /// The index of a value that is there; constants of the program are added when they are first asked for.
-  int32_t index(const Value& value);
-  void bind(const Value& value, int32_t index) { indices_[&value] = index; }
-
-  /// A new tensor of the value's largest sizes.
-  TensorValue tensor(const Value& value, std::string name = {}) const;
-  /// Adds what a call gives: a tensor, a list of tensors, or a number.
-  int32_t add_result(const Value& value);
+  explicit PlainValues(Method& method) : method_(method) {}
 
   int32_t none();
   int32_t boolean(bool value);
   int32_t integer(int64_t value);
   int32_t real(double value);
   int32_t text(std::string value);
+  /// None, a bool or a number; None for what the runtime has no value for, such as a string among the inputs.
+  int32_t constant(const Argument& argument);
+
+ private:
+  Method& method_;
+  std::optional<int32_t> none_;
+  std::map<bool, int32_t> booleans_;
+  std::map<int64_t, int32_t> integers_;
+  std::map<double, int32_t> reals_;
+};
+
+/// A tensor of the largest sizes that a value of the program can have, without bytes yet.
+TensorValue largest_tensor(const EdgeProgram& edge, const Value& value, std::string name = {});
+
+/// The values of a method under construction that a graph has: which index each has there.
+class ValueTable {
+ public:
+  ValueTable(const EdgeProgram& edge, Program& program, Method& method, PlainValues& plain)
+      : edge_(edge), program_(program), method_(method), plain_(plain) {}
+
+  /// The index of a value that is there; constants of the program are added when they are first asked for.
+  int32_t index(const Value& value);
+  /// Of a value, or of a plain one.
+  int32_t index(const Argument& argument);
+  void bind(const Value& value, int32_t index) { indices_[&value] = index; }
+
+  /// Adds what a call gives: a tensor, a list of tensors, or a number.
+  int32_t add_result(const Value& value);
   /// A list of integers, symbolic ones among them: view sizes.
   int32_t integers(const Node& node, const Argument& list);
-
   /// An argument as the formal of a kernel's schema takes it; null stands for the formal's default.
   int32_t argument(const Node& node, const Argument* argument, const c10::Argument& formal);
 
@@ -49,11 +67,8 @@ class ValueTable {
   const EdgeProgram& edge_;
   Program& program_;
   Method& method_;
+  PlainValues& plain_;
   std::unordered_map<const Value*, int32_t> indices_;
-  std::optional<int32_t> none_;
-  std::map<bool, int32_t> booleans_;
-  std::map<int64_t, int32_t> integers_;
-  std::map<double, int32_t> reals_;
 };
 
 }  // namespace exporters::executorch

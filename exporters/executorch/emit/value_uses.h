@@ -12,13 +12,20 @@ namespace exporters::executorch {
 constexpr std::string_view kViewKernel = "executorch_prim::et_view";
 
 /// Value indices that an instruction names, in order.
-inline const std::vector<int32_t>& arguments_of(const Instruction& instruction) {
-  static const std::vector<int32_t> kNone;
+inline std::vector<int32_t> arguments_of(const Instruction& instruction) {
   if (const auto* kernel = std::get_if<KernelCall>(&instruction)) {
     return kernel->args;
   }
-  const auto* delegate = std::get_if<DelegateCall>(&instruction);
-  return delegate != nullptr ? delegate->args : kNone;
+  if (const auto* delegate = std::get_if<DelegateCall>(&instruction)) {
+    return delegate->args;
+  }
+  if (const auto* move = std::get_if<MoveCall>(&instruction)) {
+    return {move->from, move->to};
+  }
+  if (const auto* jump = std::get_if<JumpFalseCall>(&instruction)) {
+    return {jump->condition};
+  }
+  return {std::get<FreeCall>(instruction).value};
 }
 
 /// Calls `visit(value)` for every tensor among the values, those inside lists included.
