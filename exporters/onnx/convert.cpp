@@ -3,6 +3,7 @@
 #include "exporters/graph/calls.h"
 #include "exporters/onnx/index_limits.h"
 #include "exporters/onnx/size_conditions.h"
+#include "exporters/onnx/translations/cache_states.h"
 #include "exporters/onnx/translations/translate.h"
 #include "exporters/support/error.h"
 #include "exporters/support/log.h"
@@ -73,21 +74,22 @@ class InterfaceNames {
 
 // ── Names of axes ──
 
+// A size that follows from others has a name of its own too, where its axis has one, and the model says how it follows:
+// the length of a cache is "past", with past = total - sequence.
 class AxisNames {
  public:
   AxisNames(const ExportedProgram& program, const OnnxOptions& options, const InterfaceNames& names) {
     for (const auto& [symbol, name] : program.dim_names) {
-      take(symbol, name, symbol);
+      take(Expr(Symbol(symbol)), name, symbol);
     }
-    for (const InputSpec& spec : program.signature.inputs) {
-      if (!is_user(spec)) {
-        continue;
-      }
-      const std::string path = names.input_path(spec.name);
-      const auto wanted = options.axis_names.find(path);
-      const Value* value = program.graph->find(spec.name);
-      if (wanted != options.axis_names.end() && value != nullptr && value->is_tensor()) {
-        name_axes(value->meta().sizes, path, wanted->second);
+    for (const bool of_symbols : {true, false}) {  // a symbol is named first
+      for (const InputSpec& spec : program.signature.inputs) {
+        const std::string path = names.input_path(spec.name);
+        const auto wanted = options.axis_names.find(path);
+        const Value* value = is_user(spec) ? program.graph->find(spec.name) : nullptr;
+        if (wanted != options.axis_names.end() && value != nullptr && value->is_tensor()) {
+          name_axes(value->meta().sizes, path, wanted->second, of_symbols);
+        }
       }
     }
   }
@@ -96,42 +98,58 @@ class AxisNames {
     if (const auto number = expr.as_int()) {
       return *number;
     }
-    return expr.substitute(renaming()).str();
+    const auto named = names_.find(expr);
+    return named != names_.end() ? named->second : expr.substitute(renaming()).str();
   }
 
   BoolExpr condition(const BoolExpr& condition) const { return condition.substitute(renaming()); }
 
+  /// What the names of sizes that follow from others stand for.
+  std::vector<BoolExpr> definitions() const {
+    std::vector<BoolExpr> result;
+    for (const auto& [name, size] : computed_) {
+      result.push_back(eq(Expr(Symbol(name)), size.substitute(renaming())));
+    }
+    return result;
+  }
+
  private:
   Substitution renaming() const {
     return [this](Symbol symbol) -> std::optional<Expr> {
-      const auto name = names_.find(symbol.name());
+      const auto name = names_.find(Expr(symbol));
       return name == names_.end() ? std::nullopt : std::optional<Expr>(Expr(Symbol(name->second)));
     };
   }
 
-  void name_axes(const Sizes& sizes, const std::string& path, const std::map<int64_t, std::string>& wanted) {
+  void name_axes(const Sizes& sizes, const std::string& path, const std::map<int64_t, std::string>& wanted,
+                 bool of_symbols) {
     for (const auto& [axis, name] : wanted) {
       const bool there = axis >= 0 && axis < static_cast<int64_t>(sizes.size());
-      const auto symbol = there ? sizes[static_cast<size_t>(axis)].as_symbol() : std::nullopt;
-      if (symbol) {
-        take(symbol->name(), name, path + "_" + name);
+      const Expr size = there ? sizes[static_cast<size_t>(axis)] : Expr(0);
+      if (!size.is_int() && size.as_symbol().has_value() == of_symbols) {
+        take(size, name, path + "_" + name);
       }
     }
   }
 
-  // Two symbols never share a name: equal names mean equal sizes.
-  void take(const std::string& symbol, const std::string& name, const std::string& otherwise) {
-    if (names_.contains(symbol)) {
+  // Two sizes never share a name: equal names mean equal sizes.
+  void take(const Expr& size, const std::string& name, const std::string& otherwise) {
+    if (names_.contains(size)) {
       return;
     }
     std::string free = taken_.contains(name) ? otherwise : name;
     std::replace(free.begin(), free.end(), '.', '_');
-    if (taken_.insert(free).second) {
-      names_[symbol] = free;
+    if (!taken_.insert(free).second) {
+      return;
+    }
+    names_.emplace(size, free);
+    if (!size.as_symbol()) {
+      computed_.emplace(free, size);
     }
   }
 
-  std::map<std::string, std::string> names_;  // symbol → name
+  std::unordered_map<Expr, std::string> names_;
+  std::map<std::string, Expr> computed_;  // name → what it follows from
   std::set<std::string> taken_;
 };
 
@@ -245,6 +263,9 @@ void Converter::add_inputs() {
       }
     }
   }
+  if (options_.ort_fusions) {
+    free_lengths_of_caches(context_);
+  }
   for (size_t i = 0; i < program_.signature.outputs.size(); ++i) {
     context_.reserve_name(names_.output(i));
   }
@@ -334,6 +355,9 @@ SizeConditions Converter::size_conditions() const {
   }
   for (const BoolExpr& requirement : context_.requirements()) {
     conditions.push_back(axes_.condition(requirement));
+  }
+  for (const BoolExpr& definition : axes_.definitions()) {
+    conditions.push_back(definition);
   }
   return SizeConditions(std::move(conditions));
 }

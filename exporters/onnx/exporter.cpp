@@ -397,14 +397,7 @@ PyTree OnnxComponentRunner::run(const NamedInputs& inputs) { return result(runne
 PyTree OnnxComponentRunner::run_in_place(NamedInputs inputs) {
   OnnxRunner::Inputs bound = bind(inputs);
   inputs.clear();
-  OnnxRunner::Inputs outputs;
-  for (const auto& [input, output] : runner_.in_place()) {
-    const at::Tensor& tensor = bound.at(input);
-    if (tensor.is_cpu() && tensor.is_contiguous() && tensor.numel() > 0) {
-      outputs.emplace(output, tensor);
-    }
-  }
-  return result(runner_.run(bound, outputs));
+  return result(runner_.run_in_place(std::move(bound)));
 }
 
 OnnxRunner::Inputs OnnxComponentRunner::bind(const NamedInputs& inputs) const {

@@ -96,7 +96,8 @@ class OnnxComponentRunner : public ModelRunner {
   /// The same with options of one's own. By default components that lie beside others share weights.
   OnnxComponentRunner(const ExportedComponent& component, const OnnxRunnerOptions& options);
   PyTree run(const NamedInputs& inputs) override;
-  /// Caches of fixed length are written where they are.
+  /// Caches of fixed length are written where they are, and those of GroupQueryAttention, which grow, stay in one
+  /// buffer from call to call (OnnxRunner::run_in_place).
   PyTree run_in_place(NamedInputs inputs) override;
 
  private:

@@ -1,6 +1,8 @@
 #include "exporters/onnx/runner.h"
 
+#include "exporters/onnx/cache_buffer.h"
 #include "exporters/onnx/emit/reader.h"
+#include "exporters/onnx/in_place.h"
 #include "exporters/onnx/shared_weights.h"
 #include "exporters/support/error.h"
 
@@ -11,6 +13,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <thread>
 
@@ -213,52 +216,12 @@ at::Tensor as_tensor(Ort::Value value, const std::string& name) {
 
 }  // namespace
 
-namespace {
-
-using InPlace = std::vector<std::pair<std::string, std::string>>;
-
-// Of values: a shape stays what it is.
-void count_reads(const OnnxGraph& graph, std::map<std::string, int>& reads) {
-  for (const OnnxNode& node : graph.nodes) {
-    for (const std::string& input : node.inputs) {
-      reads[input] += node.op_type == "Shape" ? 0 : 1;
-    }
-    for_each_inner_graph(node, [&](const OnnxGraph& inner) { count_reads(inner, reads); });
-  }
-  for (const OnnxValueInfo& output : graph.outputs) {
-    ++reads[output.name];
-  }
-}
-
-// These operators of ONNX Runtime copy their first input only when the output lies elsewhere.
-bool writes_in_place(const OnnxNode& node) {
-  return node.domain.empty() &&
-         (node.op_type == "ScatterElements" || node.op_type == "ScatterND" || node.op_type == "TensorScatter");
-}
-
-InPlace pairs_in_place(const OnnxGraph& graph) {
-  const auto has = [](const std::vector<OnnxValueInfo>& infos, const std::string& name) {
-    return std::any_of(infos.begin(), infos.end(), [&](const OnnxValueInfo& info) { return info.name == name; });
-  };
-  std::map<std::string, int> reads;
-  count_reads(graph, reads);
-  InPlace pairs;
-  for (const OnnxNode& node : graph.nodes) {
-    if (writes_in_place(node) && has(graph.inputs, node.inputs.at(0)) && reads[node.inputs[0]] == 1 &&
-        has(graph.outputs, node.outputs.at(0))) {
-      pairs.emplace_back(node.inputs[0], node.outputs[0]);
-    }
-  }
-  return pairs;
-}
-
-}  // namespace
-
 struct OnnxRunner::Impl {
   std::vector<OnnxValueInfo> inputs;
   std::vector<OnnxValueInfo> outputs;
   OnnxMetadata metadata;
   InPlace in_place;
+  bool on_cpu = true;
   bool equal_names_equal_sizes = false;
   std::shared_ptr<SharedWeights> weights;  // null: the session's own
   std::vector<Ort::Value> lent;
@@ -268,14 +231,19 @@ struct OnnxRunner::Impl {
 
   void describe_session();
   void check_names(const Inputs& given) const;
-  std::vector<at::Tensor> checked_inputs(const Inputs& given) const;
-  void check_output(const OnnxValueInfo& info, const at::Tensor& tensor) const;
+  NamedSizes check_inputs(const Inputs& given) const;
+  void check_outputs(const Inputs& given) const;
+
+  void replace_in_place(const Inputs& given, Inputs& given_outputs) const;
+  std::map<std::string, int64_t> grow_in_place(Inputs& given, Inputs& given_outputs, const NamedSizes& sizes) const;
+  Outputs run(const Inputs& given, const Inputs& given_outputs) const;
 };
 
 void OnnxRunner::Impl::open(const OnnxModel& model, const std::filesystem::path& path,
                             const OnnxRunnerOptions& options) {
   Ort::SessionOptions session_settings = session_options(options);
-  if (options.share_weights && options.providers.empty()) {
+  on_cpu = options.providers.empty();
+  if (options.share_weights && on_cpu) {
     environment();
     weights = SharedWeights::of(path.parent_path().empty() ? "." : path.parent_path());
     lent = weights->lend(model, session_settings);
@@ -311,31 +279,109 @@ void OnnxRunner::Impl::check_names(const Inputs& given) const {
   }
 }
 
-std::vector<at::Tensor> OnnxRunner::Impl::checked_inputs(const Inputs& given) const {
+NamedSizes OnnxRunner::Impl::check_inputs(const Inputs& given) const {
   check_names(given);
   NamedSizes names;
+  for (const OnnxValueInfo& info : inputs) {
+    InputCheck(info, given.at(info.name)).run(names, equal_names_equal_sizes);
+  }
+  return names;
+}
+
+void OnnxRunner::Impl::check_outputs(const Inputs& given) const {
+  for (const auto& [name, tensor] : given) {
+    const auto known = std::find_if(outputs.begin(), outputs.end(),
+                                    [wanted = &name](const OnnxValueInfo& info) { return info.name == *wanted; });
+    ensure(known != outputs.end(), "the model has no output '{}'", name);
+    ensure(tensor.defined() && tensor.is_cpu() && tensor.is_contiguous(),
+           "the tensor for output '{}' must be a contiguous CPU tensor", name);
+    ensure(onnx_type(tensor.scalar_type()) == known->dtype,
+           "the tensor for output '{}' has dtype {}, the model gives {}", name,
+           type_name(onnx_type(tensor.scalar_type())), type_name(known->dtype));
+  }
+}
+
+// ── Outputs where inputs are ──
+
+void OnnxRunner::Impl::replace_in_place(const Inputs& given, Inputs& given_outputs) const {
+  for (const auto& [input, output] : in_place.replaced) {
+    const at::Tensor& tensor = given.at(input);
+    if (tensor.is_cpu() && tensor.is_contiguous() && tensor.numel() > 0) {
+      given_outputs.emplace(output, tensor);
+    }
+  }
+}
+
+// Gives, by output, how many places of it count. A prompt's cache is as long as the prompt: with room behind it, the
+// operator would take memory for scores of the room, too. The first step behind it makes the buffer, and each step that
+// finds it full one for twice the tokens, so that few tokens are copied often. On other devices the runtime copies what
+// lies on the CPU, and there is no one buffer.
+std::map<std::string, int64_t> OnnxRunner::Impl::grow_in_place(Inputs& given, Inputs& given_outputs,
+                                                               const NamedSizes& sizes) const {
+  std::map<std::string, int64_t> lengths;
+  for (const GrowingCache& cache : in_place.caches) {
+    const auto named = sizes.find(cache.length);
+    const int64_t length = named == sizes.end() ? 0 : named->second.first;
+    const at::Tensor& keys = given.at(cache.past[0]);
+    if (!on_cpu || keys.numel() == 0 || length <= keys.size(2)) {
+      continue;
+    }
+    std::array<at::Tensor, 2> buffers;
+    std::transform(cache.past.begin(), cache.past.end(), buffers.begin(),
+                   [&](const std::string& past) { return buffer_of(given.at(past)); });
+    // The operator wants both as long.
+    const bool fits = buffers[0].defined() && buffers[1].defined() && buffers[0].size(2) == buffers[1].size(2) &&
+                      buffers[0].size(2) >= length;
+    for (size_t i = 0; i < buffers.size(); ++i) {
+      at::Tensor& past = given.at(cache.past[i]);
+      past = fits ? buffers[i] : with_room(past, 2 * length);
+      given_outputs.emplace(cache.present[i], past);
+      lengths.emplace(cache.present[i], length);
+    }
+  }
+  return lengths;
+}
+
+OnnxRunner::Outputs OnnxRunner::Impl::run(const Inputs& given, const Inputs& given_outputs) const {
   std::vector<at::Tensor> tensors;
   tensors.reserve(inputs.size());
   for (const OnnxValueInfo& info : inputs) {
-    const at::Tensor& tensor = given.at(info.name);
-    InputCheck(info, tensor).run(names, equal_names_equal_sizes);
-    tensors.push_back(tensor.cpu().contiguous());
+    tensors.push_back(given.at(info.name).cpu().contiguous());
   }
-  return tensors;
-}
-
-void OnnxRunner::Impl::check_output(const OnnxValueInfo& info, const at::Tensor& tensor) const {
-  ensure(tensor.defined() && tensor.is_cpu() && tensor.is_contiguous(),
-         "the tensor for output '{}' must be a contiguous CPU tensor", info.name);
-  ensure(onnx_type(tensor.scalar_type()) == info.dtype, "the tensor for output '{}' has dtype {}, the model gives {}",
-         info.name, type_name(onnx_type(tensor.scalar_type())), type_name(info.dtype));
+  try {
+    Ort::IoBinding binding(session);
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      binding.BindInput(inputs[i].name.c_str(), as_ort_value(tensors[i]));
+    }
+    const Ort::MemoryInfo cpu = Ort::MemoryInfo::CreateCpu(OrtDeviceAllocator, OrtMemTypeDefault);
+    for (const OnnxValueInfo& info : outputs) {
+      const auto given_output = given_outputs.find(info.name);
+      if (given_output != given_outputs.end()) {
+        binding.BindOutput(info.name.c_str(), as_ort_value(given_output->second));
+      } else {
+        binding.BindOutput(info.name.c_str(), cpu);
+      }
+    }
+    session.Run(Ort::RunOptions(), binding);
+    std::vector<Ort::Value> values = binding.GetOutputValues();
+    Outputs results;
+    for (size_t i = 0; i < values.size(); ++i) {
+      const std::string& name = outputs[i].name;
+      const auto given_output = given_outputs.find(name);
+      results.emplace_back(
+          name, given_output != given_outputs.end() ? given_output->second : as_tensor(std::move(values[i]), name));
+    }
+    return results;
+  } catch (const Ort::Exception& error) {
+    throw Error(fmt::format("ONNX Runtime failed: {}", error.what()));
+  }
 }
 
 OnnxRunner::OnnxRunner(const std::filesystem::path& path, const OnnxRunnerOptions& options)
     : impl_(std::make_unique<Impl>()) {
   OnnxModel model = read_model(path, {.keep_inline_bytes = 0});
   impl_->metadata = std::move(model.metadata);
-  impl_->in_place = pairs_in_place(model.graph);
+  impl_->in_place = outputs_in_place(model.graph);
   try {
     check_external_data(model, path.parent_path());
     impl_->equal_names_equal_sizes = model.producer_name == "exporters.cpp" || model.producer_name == "pytorch";
@@ -355,41 +401,25 @@ OnnxRunner& OnnxRunner::operator=(OnnxRunner&&) noexcept = default;
 const std::vector<OnnxValueInfo>& OnnxRunner::inputs() const { return impl_->inputs; }
 const std::vector<OnnxValueInfo>& OnnxRunner::outputs() const { return impl_->outputs; }
 const OnnxMetadata& OnnxRunner::metadata() const { return impl_->metadata; }
-const std::vector<std::pair<std::string, std::string>>& OnnxRunner::in_place() const { return impl_->in_place; }
+
 OnnxRunner::Outputs OnnxRunner::run(const Inputs& inputs, const Inputs& outputs) const {
-  const std::vector<at::Tensor> tensors = impl_->checked_inputs(inputs);
-  for (const auto& [name, tensor] : outputs) {
-    const auto known = std::find_if(impl_->outputs.begin(), impl_->outputs.end(),
-                                    [&, wanted = &name](const OnnxValueInfo& info) { return info.name == *wanted; });
-    ensure(known != impl_->outputs.end(), "the model has no output '{}'", name);
-    impl_->check_output(*known, tensor);
+  impl_->check_inputs(inputs);
+  impl_->check_outputs(outputs);
+  return impl_->run(inputs, outputs);
+}
+
+OnnxRunner::Outputs OnnxRunner::run_in_place(Inputs inputs) const {
+  const NamedSizes sizes = impl_->check_inputs(inputs);
+  Inputs outputs;
+  impl_->replace_in_place(inputs, outputs);
+  const std::map<std::string, int64_t> lengths = impl_->grow_in_place(inputs, outputs, sizes);
+  Outputs results = impl_->run(inputs, outputs);
+  for (auto& [name, tensor] : results) {
+    if (const auto length = lengths.find(name); length != lengths.end()) {
+      tensor = first_places(tensor, length->second);
+    }
   }
-  try {
-    Ort::IoBinding binding(impl_->session);
-    for (size_t i = 0; i < tensors.size(); ++i) {
-      binding.BindInput(impl_->inputs[i].name.c_str(), as_ort_value(tensors[i]));
-    }
-    const Ort::MemoryInfo cpu = Ort::MemoryInfo::CreateCpu(OrtDeviceAllocator, OrtMemTypeDefault);
-    for (const OnnxValueInfo& info : impl_->outputs) {
-      const auto given = outputs.find(info.name);
-      if (given != outputs.end()) {
-        binding.BindOutput(info.name.c_str(), as_ort_value(given->second));
-      } else {
-        binding.BindOutput(info.name.c_str(), cpu);
-      }
-    }
-    impl_->session.Run(Ort::RunOptions(), binding);
-    std::vector<Ort::Value> values = binding.GetOutputValues();
-    Outputs results;
-    for (size_t i = 0; i < values.size(); ++i) {
-      const std::string& name = impl_->outputs[i].name;
-      const auto given = outputs.find(name);
-      results.emplace_back(name, given != outputs.end() ? given->second : as_tensor(std::move(values[i]), name));
-    }
-    return results;
-  } catch (const Ort::Exception& error) {
-    throw Error(fmt::format("ONNX Runtime failed: {}", error.what()));
-  }
+  return results;
 }
 
 std::string onnxruntime_version() { return Ort::GetVersionString(); }

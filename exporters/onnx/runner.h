@@ -52,15 +52,18 @@ class OnnxRunner {
   /// The model's metadata entries.
   const OnnxMetadata& metadata() const;
 
-  /// Pairs of an input and an output that may be bound to one tensor: the output is the input with some of its elements
-  /// replaced, and nothing else reads the input.
-  const std::vector<std::pair<std::string, std::string>>& in_place() const;
-
   /// Runs once. `inputs` holds a tensor for each input of the model, of its dtype and rank, with the sizes that the
   /// model fixes; other entries are an error. Tensors in `outputs` are written in place: an exact shape and dtype,
   /// contiguous. Gives every output in the model's order; those not given are allocated.
   /// Throws Error that names the input, what was expected and what came.
   Outputs run(const Inputs& inputs, const Inputs& outputs = {}) const;
+
+  /// As `run`, for a caller that has no more use for the caches among its inputs. An output that is an input with some
+  /// elements replaced is written where the input is. A cache that GroupQueryAttention appends to lies in a buffer with
+  /// room behind it: an output is the first places of the buffer, and a call that gets it as input writes the new ones
+  /// behind, in the same memory, as long as there is room and no other tensor shares it. For that on the CPU, another
+  /// input has to have an axis of the cache's new length, such as a mask over all tokens.
+  Outputs run_in_place(Inputs inputs) const;
 
  private:
   struct Impl;

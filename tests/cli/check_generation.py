@@ -28,6 +28,7 @@ from transformers.exporters.exporter_onnx import OnnxExporter
 # Full attention, sliding windows between full layers, learned positions.
 CHECKPOINTS = ["llama/LlamaForCausalLM_plain_0", "gemma3_text/Gemma3ForCausalLM_plain_0", "gpt2/GPT2LMHeadModel_plain_0"]
 ROOM = 40
+ONE_COMPONENT = ("merged", "fused")  # ONNX only
 
 
 def recorded(generation, checkpoint, case):
@@ -55,7 +56,7 @@ def empty_cache(exported, folder, kind):
     config = exported.config
     if kind == "static":
         return StaticCache(config=config, max_cache_len=ROOM)
-    if kind == "merged":
+    if kind in ONE_COMPONENT:
         graph = onnx.load(folder / "decode.onnx", load_external_data=False).graph
         dims = next(value for value in graph.input if value.name.endswith(".keys")).type.tensor_type.shape.dim
         empty = torch.zeros(2, dims[1].dim_value, 0, dims[3].dim_value)
@@ -69,7 +70,7 @@ def python_tokens(folder, ids, mask, new, kind):
     begin, sequences = 0, ids
     while sequences.shape[1] < ids.shape[1] + new:
         queries = sequences.shape[1] - begin
-        runner = exported.runners["decode" if begin or kind == "merged" else "prefill"]
+        runner = exported.runners["decode" if begin or kind in ONE_COMPONENT else "prefill"]
         output = runner(input_ids=sequences[:, begin:].contiguous(), cache=cache,
                         attention_mask=room_mask(mask, queries) if kind == "static" else mask,
                         position_ids=positions_of(mask)[:, begin:].contiguous())
@@ -88,13 +89,13 @@ def hfx_tokens(hfx, target, tensors, settings, work):
 
 
 def check_ours(hfx, decoders, checkpoint, settings, tensors, work):
-    kinds = {"growing": [], "merged": ["--merged"],
+    kinds = {"growing": [], "merged": ["--merged"], "fused": ["--set", "ort_fusions=cpu"],
              "static": ["--set", "cache_implementation=static", "--set", f"max_cache_len={ROOM}"]}
     for kind, words in kinds.items():
         if kind == "static" and "gemma3" in checkpoint:
             continue  # Python's own object for a static cache has layers of another class where there are windows
         for to in ("onnx", "dynamo"):
-            if kind == "merged" and (to == "dynamo" or "gemma3" in checkpoint):
+            if kind in ONE_COMPONENT and (to == "dynamo" or "gemma3" in checkpoint):
                 continue  # Python's own objects for a cache without tokens have another class than the traced ones
             folder = work / f"{kind}_{to}"
             subprocess.run([hfx, "export", decoders / checkpoint, "--to", to, "--generation", "-o", folder, *words],

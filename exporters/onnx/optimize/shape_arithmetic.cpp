@@ -32,7 +32,7 @@ class ShapeSimplifier {
   explicit ShapeSimplifier(GraphEditor& graph) : graph_(graph) {
     for (const OnnxValueInfo& input : graph.inputs()) {
       const auto& dims = graph.facts(input.name).dims;
-      for (size_t axis = 0; dims && axis < dims->size(); ++axis) {
+      for (size_t axis = 0; dims && axis < dims->size() && !is_cache(input.name); ++axis) {
         if (const auto* name = std::get_if<std::string>(&(*dims)[axis])) {
           inputs_.try_emplace(*name, Axis{input.name, static_cast<int64_t>(axis)});
         }
@@ -64,6 +64,13 @@ class ShapeSimplifier {
       return constant_target(node);
     }
     return folded(node);
+  }
+
+  // There may be room behind it: Note [Room behind a cache].
+  bool is_cache(const std::string& input) {
+    const std::vector<OnnxNode*> users = graph_.users(input);
+    return std::any_of(users.begin(), users.end(),
+                       [](const OnnxNode* node) { return node->op_type == "GroupQueryAttention"; });
   }
 
   // ── Shape ──

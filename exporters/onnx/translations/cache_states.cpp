@@ -61,17 +61,18 @@ bool is_key_before_query(const Value* key, const Value* query, const Expr& past)
          queries->start - keys->start == past;
 }
 
-}  // namespace
+/// States of a cache, an input, and new ones.
+struct Appended {
+  const Value* past;
+  const Value* fresh;
+};
 
-std::optional<AppendedStates> appended_to_cache(TranslationContext& context, const OpCall& call,
-                                                std::string_view argument) {
-  const Argument& given = call.arg(argument);
-  const Value* whole = given.is_value() ? given.value() : nullptr;
-  if (whole == nullptr || !whole->is_tensor() || whole->meta().dim() != kRank ||
-      !whole->node()->is_call("aten.cat.default")) {
+// What states are a concatenation of, where they are one along the length.
+std::optional<Appended> appended(const TranslationContext& context, const Value& whole) {
+  if (!whole.is_tensor() || whole.meta().dim() != kRank || !whole.node()->is_call("aten.cat.default")) {
     return std::nullopt;
   }
-  const Node& cat = *whole->node();
+  const Node& cat = *whole.node();
   const auto* parts = cat.arg(0).get_if<Argument::List>();
   const int64_t axis = cat.arg_count() > 1 ? wrap_axis(*to_expr(cat.arg(1)).as_int(), kRank) : 0;
   if (parts == nullptr || parts->size() != 2 || axis != kLengthAxis || !(*parts)[0].is_value() ||
@@ -83,12 +84,32 @@ std::optional<AppendedStates> appended_to_cache(TranslationContext& context, con
   const InputSpec* input = context.input_spec(*past);
   // cat leaves out an empty vector, and converts.
   const bool plain = input != nullptr && input->kind == InputSpec::Kind::kUserInput && past->meta().dim() == kRank &&
-                     fresh->meta().dim() == kRank && past->meta().dtype == whole->meta().dtype &&
-                     fresh->meta().dtype == whole->meta().dtype;
-  if (!plain) {
+                     fresh->meta().dim() == kRank && past->meta().dtype == whole.meta().dtype &&
+                     fresh->meta().dtype == whole.meta().dtype;
+  return plain ? std::optional(Appended{past, fresh}) : std::nullopt;
+}
+
+}  // namespace
+
+std::optional<AppendedStates> appended_to_cache(TranslationContext& context, const OpCall& call,
+                                                std::string_view argument) {
+  const Argument& given = call.arg(argument);
+  const Value* whole = given.is_value() ? given.value() : nullptr;
+  const auto parts = whole == nullptr ? std::nullopt : appended(context, *whole);
+  if (!parts) {
     return std::nullopt;
   }
-  return AppendedStates{whole, context.value(past), context.value(fresh), past->meta().sizes, fresh->meta().sizes};
+  return AppendedStates{whole, context.value(parts->past), context.value(parts->fresh), parts->past->meta().sizes,
+                        parts->fresh->meta().sizes};
+}
+
+void free_lengths_of_caches(TranslationContext& context) {
+  for (const Node& node : *context.program().graph) {
+    const auto parts = node.is_call("aten.cat.default") ? appended(context, *node.output()) : std::nullopt;
+    if (parts) {
+      context.avoid_axis(context.value(parts->past), kLengthAxis);
+    }
+  }
 }
 
 CausalMask causal_mask(const Value& mask, const Expr& past) {

@@ -22,6 +22,13 @@ struct AppendedStates {
 std::optional<AppendedStates> appended_to_cache(TranslationContext& context, const OpCall& call,
                                                 std::string_view argument);
 
+/// Note [Room behind a cache]
+/// GroupQueryAttention is told how many tokens there are, and takes a cache that is longer: what lies behind the tokens
+/// is not read, and new ones are written there where past and present are one buffer. A runner may so keep a cache
+/// where it is (see in_place.h), as long as nothing else in the model goes by the length of that input. Hence the
+/// lengths of caches are computed from other inputs where these tell them, as a mask over all tokens does.
+void free_lengths_of_caches(TranslationContext& context);
+
 /// What is known of a bool mask [batch or 1, 1, queries, keys] of a decode step.
 enum class CausalMask {
   kUnknown,   ///< nothing

@@ -96,6 +96,8 @@ class TranslationContext {
   /// Says that a tensor has these sizes, so that symbols can be read from it and its reshapes can be simplified.
   void declare_sizes(const OnnxValue& value, const Sizes& sizes);
   const Sizes* sizes_of(const OnnxValue& value) const;
+  /// The size of that axis is computed from other axes from now on, where those tell it.
+  void avoid_axis(const OnnxValue& value, int64_t axis);
   /// Says that what was emitted holds only for sizes of at least one: the runtime refuses others. Such facts become
   /// conditions of the model that are checked before each run.
   void require_not_empty(const Expr& size);
@@ -217,6 +219,8 @@ class TranslationContext {
   OnnxValue size_symbol(Symbol symbol);
   OnnxValue floor_divide(const Expr& numerator, const Expr& denominator);
   const Axis* find_axis(const Expr& expr) const;
+  bool tells_symbols(const Expr& expr) const;
+  const Expr* sum_with(const Expr& part) const;
   OnnxValue reshape_shape(const Sizes& from, const Sizes& to, bool& allow_zero);
 
   const ExportedProgram& program_;

@@ -58,6 +58,43 @@ const TranslationContext::Axis* TranslationContext::find_axis(const Expr& expr) 
   return found == axes_.end() ? nullptr : &found->second;
 }
 
+// Whether each symbol of it is the size of an axis.
+bool TranslationContext::tells_symbols(const Expr& expr) const {
+  const std::vector<Symbol> symbols = expr.free_symbols();
+  return std::all_of(symbols.begin(), symbols.end(), [&](Symbol symbol) { return axes_.contains(Expr(symbol)); });
+}
+
+// The size of an axis that is `part` and something that other axes tell; null where there is none. The smallest
+// expression, for stable output.
+const Expr* TranslationContext::sum_with(const Expr& part) const {
+  const Expr* best = nullptr;
+  for (const auto& [size, axis] : axes_) {
+    if (tells_symbols(size - part) && (best == nullptr || Expr::compare(size, *best) < 0)) {
+      best = &size;
+    }
+  }
+  return best;
+}
+
+void TranslationContext::avoid_axis(const OnnxValue& value, int64_t axis) {
+  const Sizes* sizes = sizes_of(value);
+  ensure(sizes != nullptr, "the sizes of '{}' are not known", value.name);
+  const Expr size = sizes->at(static_cast<size_t>(axis));
+  const auto own = axes_.find(size);
+  if (own == axes_.end() || own->second.tensor.name != value.name || own->second.axis != axis) {
+    return;  // another axis tells it, or it is a number
+  }
+  const Axis kept = own->second;
+  axes_.erase(own);
+  const auto symbol = size.as_symbol();
+  if (const Expr* sum = symbol ? sum_with(size) : nullptr) {
+    const Expr whole = *sum;
+    symbols_.emplace(*symbol, emit("Sub", {this->size(whole), this->size(whole - size)}));
+  } else if (symbol || !tells_symbols(size)) {
+    axes_.emplace(size, kept);
+  }
+}
+
 // ── Sizes as values ──
 
 OnnxValue TranslationContext::size(const Expr& expr) {
