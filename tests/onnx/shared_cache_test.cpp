@@ -72,6 +72,9 @@ struct Step {
         states->sym_size(axis).guard_int(__FILE__, __LINE__);
       }
     }
+    at::add(keys, values);  // of one length
+    at::add(key, value);
+    at::add(query.sum(1), key.sum(1));
     const at::Tensor all_keys = at::cat({keys, key}, 2);
     const at::Tensor all_values = at::cat({values, value}, 2);
     const c10::SymInt past = keys.sym_size(2);
@@ -129,8 +132,7 @@ OnnxRunner::Inputs named_inputs(const Step& step, Order order) {
   return inputs;
 }
 
-// Whether the mask or the cache comes first decides which of their lengths is the symbol: the other one follows from
-// it.
+// Which inputs come first decides which of the three lengths are symbols, and which one follows from them.
 TEST(OnnxSharedCache, LengthsAreReadFromTheMask) {
   for (const Order order : {Order::kMaskFirst, Order::kCacheFirst}) {
     const OnnxModel model = exported_step(order);

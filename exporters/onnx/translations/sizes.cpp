@@ -69,7 +69,9 @@ bool TranslationContext::tells_symbols(const Expr& expr) const {
 const Expr* TranslationContext::sum_with(const Expr& part) const {
   const Expr* best = nullptr;
   for (const auto& [size, axis] : axes_) {
-    if (tells_symbols(size - part) && (best == nullptr || Expr::compare(size, *best) < 0)) {
+    const Expr rest = size - part;
+    const bool is_told = axes_.contains(rest) || tells_symbols(rest);
+    if (is_told && (best == nullptr || Expr::compare(size, *best) < 0)) {
       best = &size;
     }
   }
