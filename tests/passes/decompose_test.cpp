@@ -15,6 +15,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 
 namespace exporters::decomposition {
 namespace {
@@ -282,6 +283,55 @@ TEST(RunDecompositions, BranchesOfACondAreTakenApart) {
   const at::Tensor yes = at::scalar_tensor(true, at::kBool);
   EXPECT_TRUE(at::allclose(std::get<at::Tensor>(interpreter.run(std::vector{a, yes})[0]), at::silu(a)));
   EXPECT_TRUE(at::allclose(std::get<at::Tensor>(interpreter.run(std::vector{a, yes.logical_not()})[0]), at::mish(a)));
+}
+
+// It counts with an integer that nothing takes afterwards, whose symbol only the subgraphs and the result have.
+TEST(RunDecompositions, LoopsOverAnIntegerAreTakenApart) {
+  const auto graph_over = [](const std::function<Argument(Graph&, Value*)>& make_first, bool is_body) {
+    auto graph = std::make_shared<Graph>();
+    Value* n = graph->add_placeholder("n", Value::Kind::kSymInt);
+    n->sym() = Symbol("u1");
+    Value* in = graph->add_placeholder("in");
+    in->meta() = meta_of({2, 3});
+    std::vector<Argument> outputs = {make_first(*graph, n)};
+    if (is_body) {
+      Value* out = graph->add_output(graph->call("aten.silu.default", {in}));
+      out->meta() = meta_of({2, 3});
+      outputs.emplace_back(out);
+    }
+    graph->set_outputs(std::move(outputs));
+    return graph;
+  };
+  const auto goes_on = graph_over(
+      [](Graph& graph, Value* n) {
+        return Argument(graph.add_output(graph.call("_operator.lt", {n, 3}), Value::Kind::kSymBool));
+      },
+      false);
+  const auto body = graph_over(
+      [](Graph& graph, Value* n) {
+        Value* next = graph.add_output(graph.call("_operator.add", {n, 1}), Value::Kind::kSymInt);
+        next->sym() = Expr(Symbol("u1")) + 1;
+        return Argument(next);
+      },
+      true);
+  GraphBuilder builder;
+  const at::Tensor a = at::randn({2, 3});
+  Value* x = builder.input("x", a);
+  auto program = builder.finish({x});
+  program->range_constraints = {{"u1", {0, 100}}, {"u2", {0, 100}}};
+  Node* loop = program->graph->call(
+      "higher_order.while_loop", {GraphArgument{"goes_on", goes_on}, GraphArgument{"body", body}, List{0, x}, List{}});
+  program->graph->add_output(loop, Value::Kind::kSymInt)->sym() = Symbol("u2");
+  Value* result = program->graph->add_output(loop);
+  result->meta() = meta_of({2, 3});
+  program->graph->set_outputs({result});
+  program->signature.outputs[0].argument = result;
+
+  const auto core = std::make_shared<ExportedProgram>(run_decompositions(*program));
+
+  EXPECT_EQ(core->range_constraints.at("u1").max, 100);
+  const at::Tensor expected = at::silu(at::silu(at::silu(a)));
+  EXPECT_TRUE(at::allclose(std::get<at::Tensor>(Interpreter(core).run(std::vector{a})[0]), expected));
 }
 
 }  // namespace
