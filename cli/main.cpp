@@ -13,6 +13,7 @@
 
 #include <c10/util/Exception.h>
 #include <fmt/ranges.h>
+#include <malloc.h>
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
@@ -47,6 +48,15 @@ void require_current_folder() {
   if (code || folder.empty()) {
     throw exporters::Error("the current folder no longer exists", {}, "Change to another one.");
   }
+}
+
+// A trace and its passes make and free millions of small pieces. glibc keeps those aside, and at each large request
+// walks and joins all of them: a tenth of the cycles of an export of 400 layers. So they are joined as they are
+// freed.
+void join_freed_pieces() {
+#ifdef M_MXFAST
+  mallopt(M_MXFAST, 0);
+#endif
 }
 
 // A full disk or a closed pipe behind standard output is a failure like any other.
@@ -93,6 +103,7 @@ void print_version(bool json) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  join_freed_pieces();
   CLI::App app("Export transformers checkpoints to programs that run without Python, and run them.", "hfx");
   bool version = false;
   bool json = false;
