@@ -75,7 +75,7 @@ class InterfaceNames {
 // ── Names of axes ──
 
 // A size that follows from others has a name of its own too, where its axis has one, and the model says how it follows:
-// the length of a cache is "past", with past = total - sequence.
+// the length of a cache is "past", with past + sequence = total.
 class AxisNames {
  public:
   AxisNames(const ExportedProgram& program, const OnnxOptions& options, const InterfaceNames& names) {
