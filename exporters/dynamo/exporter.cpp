@@ -49,8 +49,7 @@ ExportedComponent component_of(TracedModel traced, DynamoProgram::Origin origin 
 
 std::shared_ptr<ExportedProgram> DynamoProgram::traced() const {
   if (origin_ == Origin::kFile) {
-    refuse_unknown_ops(*program_);
-    refuse_false_metadata(*program_);
+    refuse_false_metadata(*runnable());
   }
   return program_;
 }

@@ -15,6 +15,8 @@
 #include <algorithm>
 #include <array>
 #include <set>
+#include <string>
+#include <vector>
 
 namespace exporters::executorch {
 namespace {
@@ -63,40 +65,33 @@ std::vector<Axis> symbolic_axes_of(const ExportedProgram& program) {
   return result;
 }
 
-// What an axis may be called in max_dims.
-std::set<std::string> names_of(const Axis& axis, const ExportedProgram& program, const AxisLabels& labels) {
-  std::set<std::string> names = {axis.symbol, fmt::format("{}.{}", axis.input, axis.axis)};
+// Null where the model names no such axis.
+const AxisLabel* label_of(const Axis& axis, const AxisLabels& labels) {
+  const auto input = labels.find(axis.input);
+  if (input == labels.end()) {
+    return nullptr;
+  }
+  const auto label = input->second.find(axis.axis);
+  return label == input->second.end() ? nullptr : &label->second;
+}
+
+// What an axis may be called in max_dims; first what says most to a person.
+std::vector<std::string> names_of(const Axis& axis, const ExportedProgram& program, const AxisLabels& labels) {
+  std::vector<std::string> names;
   if (const auto dim = program.dim_names.find(axis.symbol); dim != program.dim_names.end()) {
-    names.insert(dim->second);
+    names.push_back(dim->second);
   }
-  if (const auto input = labels.find(axis.input); input != labels.end()) {
-    if (const auto label = input->second.find(axis.axis); label != input->second.end()) {
-      names.insert(label->second.name);
-    }
+  if (const AxisLabel* label = label_of(axis, labels)) {
+    names.push_back(label->name);
   }
+  names.push_back(fmt::format("{}.{}", axis.input, axis.axis));
+  names.push_back(axis.symbol);
   return names;
 }
 
-// The name among these that says most to a person.
-std::string name_of(const Axis& axis, const ExportedProgram& program, const AxisLabels& labels) {
-  if (const auto dim = program.dim_names.find(axis.symbol); dim != program.dim_names.end()) {
-    return dim->second;
-  }
-  if (const auto input = labels.find(axis.input); input != labels.end()) {
-    if (const auto label = input->second.find(axis.axis); label != input->second.end()) {
-      return label->second.name;
-    }
-  }
-  return fmt::format("{}.{}", axis.input, axis.axis);
-}
-
 int64_t label_max(const Axis& axis, const AxisLabels& labels) {
-  const auto input = labels.find(axis.input);
-  if (input == labels.end()) {
-    return Range::kMax;
-  }
-  const auto label = input->second.find(axis.axis);
-  return label == input->second.end() ? Range::kMax : label->second.max;
+  const AxisLabel* label = label_of(axis, labels);
+  return label == nullptr ? Range::kMax : label->max;
 }
 
 void limit(ExportedProgram& program, int64_t max, const Axis& axis) {
@@ -215,9 +210,10 @@ void fix_unbounded_ranges(ExportedProgram& program, const AxisLabels& labels, co
   std::set<std::string> known;
   std::set<std::string> of_inputs;
   for (const Axis& axis : axes) {
-    known.insert(name_of(axis, program, labels));
+    const std::vector<std::string> names = names_of(axis, program, labels);
+    known.insert(names.front());
     of_inputs.insert(axis.symbol);
-    for (const std::string& name : names_of(axis, program, labels)) {
+    for (const std::string& name : names) {
       if (const auto max = max_dims.find(name); max != max_dims.end()) {
         used.insert(name);
         limit(program, max->second, axis);
@@ -248,7 +244,7 @@ void fix_unbounded_ranges(ExportedProgram& program, const AxisLabels& labels, co
     if (program.range_constraints.at(axis.symbol).max != Range::kMax || !told.insert(axis.symbol).second) {
       continue;
     }
-    const std::string name = name_of(axis, program, labels);
+    const std::string name = names_of(axis, program, labels).front();
     open += fmt::format("{}axis {} of '{}' ({})", open.empty() ? "" : ", ", axis.axis, axis.input, name);
     example += fmt::format(" --max-dim {}=N", name);
   }

@@ -269,6 +269,9 @@ class Retrace {
       return axis == nullptr ? std::nullopt : std::optional(sizes.at(wrap_dim(*axis, sizes.size())));
     }
     const std::optional<SymOpInfo> op = find_sym_op(node.target());
+    if (!op) {
+      return std::nullopt;
+    }
     std::vector<Expr> operands;
     for (const Argument& argument : node.args()) {
       const auto* integer = argument.get_if<int64_t>();
@@ -279,7 +282,7 @@ class Retrace {
       }
       operands.push_back(integer != nullptr ? Expr(*integer) : to_expr(values_.at(argument.value())));
     }
-    return op ? sym_op_on_sizes(*op, operands) : std::nullopt;
+    return sym_op_on_sizes(*op, operands);
   }
 
   void require_size(const std::string& name, const Expr& computed, const Expr& expected) const {
