@@ -2,23 +2,22 @@
 
     python make_decoders.py OUTDIR
 
-Writes OUTDIR/<family>/<class>_<config>_<seed>/ with config.json and model.safetensors as save_pretrained writes them, and
-io_<call>.safetensors with "in.<argument>" tensors ("in.<argument>.<i>" for the leaves of a cache) and "out.<i>" leaves of
-the output. The metadata of an io file holds JSON: "in_specs" (argument → tree spec of a cache), "out_spec" (tree spec as
-torch.export writes it), "flags" (other arguments). state.json lists the names of the state_dict and of the buffers.
+Writes OUTDIR/<family>/<class>_<config>_<seed>/, the folder of a checkpoint (checkpoints.py), with io_<call>.safetensors as
+`call` writes it.
 """
 
 import copy
 import json
-import multiprocessing
 import os
 import sys
 
 from reference_folder import exit_if_current, mark_current
 
-os.environ["HF_HUB_OFFLINE"] = "1"
-os.environ["TRANSFORMERS_VERBOSITY"] = "error"
-exit_if_current(__file__)
+if __name__ == "__main__":
+    exit_if_current(__file__)
+
+from checkpoints import (RECORDED, call, eager_attention, folder_of, ids_for, make_families, padded, positions_of,
+                         randomize, saved)
 
 import torch
 import transformers
@@ -27,9 +26,7 @@ from torch.utils import _pytree as pytree
 from transformers import DynamicCache, StaticCache
 from transformers.exporters.exporter_dynamo import register_cache_pytrees_for_model
 
-torch.set_num_threads(1)
-transformers.utils.logging.disable_progress_bar()
-
+SCALE = 0.15
 BASE = dict(vocab_size=61, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
             num_key_value_heads=2, max_position_embeddings=64, pad_token_id=0, bos_token_id=1, eos_token_id=2)
 HEADS = ["Model", "ForCausalLM", "ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering"]
@@ -168,55 +165,6 @@ ROPES = {
 }
 
 
-def randomize(model, seed):
-    """Every parameter, biases and norms too: the library's own initialisation leaves many at 0 or 1."""
-    generator = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            is_norm = name.endswith("weight") and parameter.ndim == 1
-            parameter.copy_((1.0 if is_norm else 0.0) + 0.15 * torch.randn(parameter.shape, generator=generator))
-
-
-def ids_for(config, shape, seed):
-    generator = torch.Generator().manual_seed(1000 + seed)
-    return torch.randint(3, config.vocab_size, shape, generator=generator)
-
-
-def padded(shape, side):
-    batch, length = shape
-    mask = torch.ones(shape, dtype=torch.int64)
-    for row in range(1, batch):
-        count = (2 * row) % length
-        if count:
-            mask[row, :count] = 0 if side == "left" else 1
-            mask[row, length - count:] = 0 if side == "right" else 1
-    return mask
-
-
-def positions_of(mask):
-    return (mask.cumsum(-1) - 1).masked_fill(mask == 0, 1)
-
-
-def call(model, path, inputs, flags=None):
-    """Records one forward; returns its output. A cache among the inputs is left as it was."""
-    tensors, specs = {}, {}
-    for name, value in inputs.items():
-        if torch.is_tensor(value):
-            tensors[f"in.{name}"] = value
-            continue
-        leaves, spec = pytree.tree_flatten(value)
-        specs[name] = pytree.treespec_dumps(spec)
-        tensors.update({f"in.{name}.{i}": leaf for i, leaf in enumerate(leaves)})
-    tensors = {k: v.contiguous().clone() for k, v in tensors.items()}
-    with torch.no_grad():
-        output = model(**copy.deepcopy(inputs), **(flags or {}))
-    leaves, spec = pytree.tree_flatten(output)
-    tensors.update({f"out.{i}": leaf.contiguous().clone() for i, leaf in enumerate(leaves)})
-    meta = {"in_specs": json.dumps(specs), "out_spec": pytree.treespec_dumps(spec), "flags": json.dumps(flags or {})}
-    save_file(tensors, path, metadata=meta)
-    return output
-
-
 def static_mask(mask, queries, length):
     """What generate passes to a model with a static cache: bool [batch, 1, queries, length]."""
     batch, total = mask.shape
@@ -281,47 +229,32 @@ def static_calls(model, config, folder, seed):
         cache = call(model, file(f"decode{step}"), {**inputs, "attention_mask": mask}).cache
 
 
-def save(model, folder, dtype=torch.float32):
-    model.to(dtype).save_pretrained(folder)
-    # Loaded again as a user would, so that what is compared includes the reference's own loader.
-    loaded = type(model).from_pretrained(folder).eval()
-    state = {"state_dict": list(loaded.state_dict()),
-             "parameters": [name for name, _ in loaded.named_parameters(remove_duplicate=False)],
-             "buffers": [name for name, _ in loaded.named_buffers()]}
-    with open(os.path.join(folder, "state.json"), "w") as file:
-        json.dump(state, file)
-    return loaded
-
-
 def make_case(out, family, head, config_name, changes, seed, dtype=torch.float32):
     prefix = FAMILIES[family][0]
     cls = getattr(transformers, prefix + head, None) or getattr(transformers, head)
     config = cls.config_class(**{**BASE, **changes})
     model = cls(config).eval()
-    randomize(model, 100 * seed + len(family))
-    suffix = "" if dtype == torch.float32 else "_" + str(dtype)[6:]
-    folder = os.path.join(out, family, f"{cls.__name__}_{config_name}_{seed}{suffix}")
-    model = save(model, folder, dtype)
+    randomize(model, 100 * seed + len(family), SCALE)
+    folder = folder_of(os.path.join(out, family), model, config_name, seed, dtype)
+    model = saved(model, folder, dtype)
     register_cache_pytrees_for_model(model)
     config = model.config
     has_cache = head in FAMILIES[family][1][:2]
     file = lambda name: os.path.join(folder, f"io_{name}.safetensors")
-    default = config._attn_implementation
     if has_cache:
         generative_calls(model, config, folder, seed, "default")
     for shape in ((1, 1), (2, 7), (3, 12)):
         inputs = {"input_ids": ids_for(config, shape, seed), "attention_mask": padded(shape, "right")}
         call(model, file(f"b{shape[0]}s{shape[1]}"), inputs)
     if dtype == torch.float32:
-        model.set_attn_implementation("eager")
-        call(model, file("recorded"), inputs, {"output_hidden_states": True, "output_attentions": True})
-        if has_cache and seed == 0:
-            flags = {"output_hidden_states": True, "output_attentions": True}
-            prefill = call(model, file("recorded_prefill"), {**inputs, "position_ids": positions_of(inputs["attention_mask"])}, flags)
-            mask = torch.cat([inputs["attention_mask"], torch.ones(3, 2, dtype=torch.int64)], -1)
-            call(model, file("recorded_decode"), {"input_ids": ids_for(config, (3, 2), seed), "attention_mask": mask,
-                                                  "cache": prefill.cache}, flags)
-        model.set_attn_implementation(default)
+        with eager_attention(model):
+            call(model, file("recorded"), inputs, RECORDED)
+            if has_cache and seed == 0:
+                positions = positions_of(inputs["attention_mask"])
+                cache = call(model, file("recorded_prefill"), {**inputs, "position_ids": positions}, RECORDED).cache
+                mask = torch.cat([inputs["attention_mask"], torch.ones(3, 2, dtype=torch.int64)], -1)
+                call(model, file("recorded_decode"),
+                     {"input_ids": ids_for(config, (3, 2), seed), "attention_mask": mask, "cache": cache}, RECORDED)
     return model
 
 
@@ -331,9 +264,9 @@ def make_ropes(out):
         parameters = {"rope_type": name, "rope_theta": 100.0, **parameters}
         config = transformers.LlamaConfig(**{**BASE, "hidden_size": 64, "rope_parameters": parameters})
         model = transformers.LlamaModel(config).eval()
-        randomize(model, 7)
+        randomize(model, 7, SCALE)
         folder = os.path.join(out, "ropes", name)
-        model = save(model, folder)
+        model = saved(model, folder)
         for length in (5, 16, 17, 21, 64, 65, 90):
             # A model of its own for each: the reference remembers lengths.
             fresh = copy.deepcopy(model)
@@ -431,9 +364,7 @@ def make_family(out, family):
 
 def main():
     out = sys.argv[1]
-    # Two processes: most of the time goes into making and loading small files.
-    with multiprocessing.get_context("fork").Pool(2) as pool:
-        pool.starmap(make_family, [(out, family) for family in FAMILIES], chunksize=1)
+    make_families(make_family, out, FAMILIES)
     make_ropes(out)
     make_old_configs(out)
     make_caches(out)

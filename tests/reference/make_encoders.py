@@ -2,13 +2,11 @@
 
     python make_encoders.py OUTDIR
 
-Writes OUTDIR/<model type>/<class>_<config>_<seed>/ with config.json and model.safetensors as save_pretrained writes them,
-io_<call>.safetensors as make_models.py records a call, and state.json with the names of the state_dict and of the buffers.
-OUTDIR/old_configs/ has the same weights with configs as older versions wrote them.
+Writes OUTDIR/<model type>/<class>_<config>_<seed>/, the folder of a checkpoint (checkpoints.py), with
+io_<call>.safetensors as `record` writes it. OUTDIR/old_configs/ has the same weights with configs as older versions wrote them.
 """
 
 import json
-import multiprocessing
 import os
 import sys
 
@@ -17,12 +15,10 @@ from reference_folder import exit_if_current, mark_current
 if __name__ == "__main__":
     exit_if_current(__file__)
 
-from make_models import record
+from checkpoints import RECORDED, eager_attention, folder_of, make_families, randomize, record, saved
 
 import torch
 import transformers
-
-torch.set_num_threads(1)
 
 SHAPES = {"b1s1": (1, 1), "b2s7": (2, 7), "b3s12": (3, 12)}
 BASE = dict(vocab_size=61, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48,
@@ -89,15 +85,6 @@ FAMILIES = {
 NO_PREPARED_MASK = {"deberta-v2", "mpnet"}
 
 
-def randomize(model, seed):
-    """Every parameter, biases and norms too: the library's own initialisation leaves many at 0 or 1."""
-    generator = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            is_norm = name.endswith("weight") and parameter.ndim == 1
-            parameter.copy_((1.0 if is_norm else 0.0) + 0.2 * torch.randn(parameter.shape, generator=generator))
-
-
 def inputs_for(config, shape, seed, choices=None):
     """The second row is padded on the right, the third on the left; padding has its id."""
     generator = torch.Generator().manual_seed(1000 + seed)
@@ -115,17 +102,6 @@ def inputs_for(config, shape, seed, choices=None):
     if choices:
         inputs = {k: torch.stack([v] + [v.roll(i, 0) for i in range(1, choices)], 1) for k, v in inputs.items()}
     return inputs
-
-
-def save(model, folder, dtype):
-    model.to(dtype).save_pretrained(folder)
-    # Loaded again as a user would, so that what is compared includes the reference's own loader.
-    loaded = type(model).from_pretrained(folder).eval()
-    state = {"parameters": [name for name, _ in loaded.named_parameters(remove_duplicate=False)],
-             "buffers": [name for name, _ in loaded.named_buffers()]}
-    with open(os.path.join(folder, "state.json"), "w") as file:
-        json.dump(state, file)
-    return loaded
 
 
 def make_calls(model, family, folder):
@@ -157,19 +133,15 @@ def make_case(out, family, head, config_name, seed, dtype=torch.float32):
         settings["num_labels"] = 2
     model = cls(cls.config_class(**settings)).eval()
     randomize(model, 100 * seed + len(family))
-    suffix = "" if dtype == torch.float32 else "_" + str(dtype)[6:]
-    folder = os.path.join(out, family, f"{cls.__name__}_{config_name}_{seed}{suffix}")
-    model = save(model, folder, dtype)
+    folder = folder_of(os.path.join(out, family), model, config_name, seed, dtype)
+    model = saved(model, folder, dtype)
     choices = 3 if head == "ForMultipleChoice" else None
     for name, shape in SHAPES.items():
         inputs = inputs_for(model.config, shape, seed, choices)
         record(model, os.path.join(folder, f"io_{name}.safetensors"), inputs)
     if dtype == torch.float32:
-        default = model.config._attn_implementation
-        model.set_attn_implementation("eager")
-        record(model, os.path.join(folder, "io_recorded.safetensors"), inputs,
-               {"output_hidden_states": True, "output_attentions": True})
-        model.set_attn_implementation(default)
+        with eager_attention(model):
+            record(model, os.path.join(folder, "io_recorded.safetensors"), inputs, RECORDED)
     if head == "Model" and seed == 0:
         make_calls(model, family, folder)
 
@@ -214,9 +186,7 @@ def make_family(out, family):
 
 def main():
     out = sys.argv[1]
-    # Two processes: most of the time goes into making and loading small files.
-    with multiprocessing.get_context("fork").Pool(2) as pool:
-        pool.starmap(make_family, [(out, family) for family in FAMILIES], chunksize=1)
+    make_families(make_family, out, FAMILIES)
     make_old_configs(out)
     mark_current(__file__)
 

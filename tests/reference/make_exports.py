@@ -1,8 +1,8 @@
 """Export folders and .pt2 files as the reference writes them: python make_exports.py OUTDIR.
 
 OUTDIR/<case>/ is what transformers.exporters saved of a tiny random BERT, as ONNX, and OUTDIR/dynamo_<case>/ as .pt2, with
-io_<shape>.safetensors as in make_models.py: what the model itself computed. OUTDIR/pt2/<case>.pt2 are what torch.export
-saved of small modules, with io_<case>_<size>.safetensors of "in.<argument>" and "out.<index>".
+io_<shape>.safetensors as `record` of checkpoints.py writes it: what the model itself computed. OUTDIR/pt2/<case>.pt2 are
+what torch.export saved of small modules, with io_<case>_<size>.safetensors of "in.<argument>" and "out.<index>".
 """
 
 import os
@@ -12,14 +12,15 @@ from reference_folder import exit_if_current, mark_current
 
 exit_if_current(__file__)
 
+import checkpoints
+import make_models
+
 import torch
 import transformers
 from safetensors.torch import save_file
 from torch.export import Dim
 from transformers.exporters import DynamoConfig, OnnxConfig, OnnxExporter
 from transformers.exporters.exporter_dynamo import DynamoExporter
-
-import make_models
 
 SHAPES = {"b2s1": (2, 1), "b2s7": (2, 7), "b3s12": (3, 12)}
 CASES = {"model": {}, "hidden_states": {"output_hidden_states": True}}
@@ -28,7 +29,7 @@ CASES = {"model": {}, "hidden_states": {"output_hidden_states": True}}
 def make_folders(out):
     for case, flags in CASES.items():
         model = transformers.BertModel(transformers.BertConfig(**make_models.CONFIGS["relu"])).eval()
-        make_models.randomize(model, seed=5)
+        checkpoints.randomize(model, seed=5)
         model.config.update(flags)
         config = model.config
         inputs = make_models.inputs_for(config, (2, 6), seed=1)
@@ -38,7 +39,7 @@ def make_folders(out):
             exporter.export(model, dict(inputs), settings).save_pretrained(folder)
             for name, shape in SHAPES.items():
                 path = os.path.join(folder, f"io_{name}.safetensors")
-                make_models.record(model, path, make_models.inputs_for(config, shape, seed=2))
+                checkpoints.record(model, path, make_models.inputs_for(config, shape, seed=2))
 
 
 class Trained(torch.nn.Module):

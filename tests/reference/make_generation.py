@@ -21,17 +21,15 @@ import sys
 
 from reference_folder import exit_if_current, mark_current
 
-os.environ["HF_HUB_OFFLINE"] = "1"
-os.environ["TRANSFORMERS_VERBOSITY"] = "error"
-exit_if_current(__file__)
+if __name__ == "__main__":
+    exit_if_current(__file__)
+
+from checkpoints import record_generation
 
 import torch
 import transformers
 from safetensors.torch import save_file
 from transformers import AutoModelForCausalLM, GenerationConfig
-
-torch.set_num_threads(1)
-transformers.utils.logging.disable_progress_bar()
 
 NEW_TOKENS = 32
 PROMPT = 7
@@ -75,36 +73,29 @@ def greedy_prompt(model, settings, rows):
 
 
 def cases(model):
+    """(name, settings of generate, inputs, sequences)."""
     greedy = dict(max_new_tokens=NEW_TOKENS, eos_token_id=None)
     ids, mask, sequences = greedy_prompt(model, greedy, 2)
-    yield "greedy", greedy, ids, mask, sequences
+    yield "greedy", greedy, {"input_ids": ids, "attention_mask": mask}, sequences
     new = sequences[:, PROMPT:]
     # One row ends within, the other later or at the end; a token of either that the other may have too.
     stops = dict(max_new_tokens=NEW_TOKENS, eos_token_id=[int(new[0, 9]), int(new[1, 14])], pad_token_id=0)
-    yield "stops", stops, ids, mask, generate(model, stops, ids, mask)[0]
+    yield "stops", stops, {"input_ids": ids, "attention_mask": mask}, generate(model, stops, ids, mask)[0]
     held = dict(max_new_tokens=16, repetition_penalty=1.3, no_repeat_ngram_size=2, min_new_tokens=8,
                 eos_token_id=int(new[0, 1]), suppress_tokens=[5, 17], begin_suppress_tokens=[int(new[0, 0])])
     ids, mask, sequences = greedy_prompt(model, held, 3)
-    yield "held", held, ids, mask, sequences
+    yield "held", held, {"input_ids": ids, "attention_mask": mask}, sequences
     alone = dict(max_length=15, eos_token_id=None)
     ids, _, _ = greedy_prompt(model, alone, 1)
-    yield "alone", alone, ids, None, generate(model, alone, ids)[0]
+    yield "alone", alone, {"input_ids": ids}, generate(model, alone, ids)[0]
     sampled = dict(max_new_tokens=20, do_sample=True, temperature=0.8, top_k=20, top_p=0.9, seed=11, eos_token_id=None)
     ids, mask = prompt(model.config, 3, 5)
-    yield "sampled", sampled, ids, mask, generate(model, sampled, ids, mask)[0]
+    yield "sampled", sampled, {"input_ids": ids, "attention_mask": mask}, generate(model, sampled, ids, mask)[0]
 
 
 def record(folder, path):
     model = AutoModelForCausalLM.from_pretrained(folder).eval()
-    tensors, settings_of = {}, {}
-    for name, settings, ids, mask, sequences in cases(model):
-        settings_of[name] = settings
-        tensors[f"{name}.input_ids"] = ids.clone()
-        tensors[f"{name}.sequences"] = sequences.clone()
-        if mask is not None:
-            tensors[f"{name}.attention_mask"] = mask.clone()
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    save_file(tensors, path, metadata={"cases": json.dumps(settings_of)})
+    record_generation(path, cases(model))
     return model
 
 
@@ -156,9 +147,7 @@ def record_seq2seq(folder, path):
             break
     else:
         raise RuntimeError(f"{folder}: no inputs whose best scores differ by {MARGIN}")
-    tensors = {f"greedy.{key}": value for key, value in inputs.items()}
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    save_file({**tensors, "greedy.sequences": sequences}, path, metadata={"cases": json.dumps({"greedy": settings})})
+    record_generation(path, [("greedy", settings, inputs, sequences)])
 
 
 LOGITS = [

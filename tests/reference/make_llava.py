@@ -7,7 +7,6 @@ tensor of size 0. generation.safetensors in a folder holds generate calls as mak
 "<case>.pixel_values" where there are images.
 """
 
-import json
 import os
 import sys
 
@@ -15,16 +14,17 @@ from reference_folder import exit_if_current, mark_current
 
 exit_if_current(__file__)
 
-import make_decoders
+import checkpoints
+from checkpoints import RECORDED, eager_attention, folder_of, padded, positions_of, randomize, record_generation, saved
+from make_decoders import BASE
+
 import torch
 import transformers
-from make_decoders import padded, positions_of, randomize, save
-from safetensors.torch import save_file
 from torch.utils import _pytree as pytree
 from transformers.exporters.exporter_dynamo import register_cache_pytrees_for_model
 
 IMAGE_TOKEN = 60
-TEXT = {**make_decoders.BASE, "max_position_embeddings": 128}
+TEXT = {**BASE, "max_position_embeddings": 128}
 VISION = dict(hidden_size=24, num_hidden_layers=3, num_attention_heads=3, intermediate_size=40, image_size=12, patch_size=4)
 CLIP = transformers.CLIPVisionConfig
 # {config name: (image tokens of each image, settings)}
@@ -42,10 +42,10 @@ MARGIN = 1e-3
 
 
 def call(model, path, inputs, flags=None):
-    """make_decoders.call, with empty tensors for None."""
+    """checkpoints.call, with empty tensors for None."""
     def without_none(**arguments):
         return pytree.tree_map(lambda leaf: torch.zeros(0) if leaf is None else leaf, model(**arguments))
-    return make_decoders.call(without_none, path, inputs, flags)
+    return checkpoints.call(without_none, path, inputs, flags)
 
 
 def ids_with_images(images, tokens, text, seed):
@@ -89,10 +89,8 @@ def make_calls(model, tokens, folder, seed):
     call(model, file("tuple"), {"input_ids": ids, "pixel_values": images}, {"return_dict": False, "use_cache": False})
     if hasattr(model, "lm_head"):
         call(model, file("keep_last"), {"input_ids": ids, "pixel_values": images}, {"logits_to_keep": 2})
-    model.set_attn_implementation("eager")
-    call(model, file("recorded"), {"input_ids": ids, "pixel_values": images},
-         {"output_hidden_states": True, "output_attentions": True})
-    model.set_attn_implementation("sdpa")
+    with eager_attention(model):
+        call(model, file("recorded"), {"input_ids": ids, "pixel_values": images}, RECORDED)
 
 
 def generate(model, inputs, settings):
@@ -102,8 +100,8 @@ def generate(model, inputs, settings):
     return output.sequences, (best[..., 0] - best[..., 1]).min().item()
 
 
-def make_generation(model, tokens, folder):
-    tensors, settings_of = {}, {}
+def cases(model, tokens):
+    """(name, settings of generate, inputs, sequences)."""
     for name, images, text in (("greedy", [1, 1], 6), ("alone", [2], 5), ("text", [0, 0], 7)):
         settings = dict(max_new_tokens=NEW_TOKENS, eos_token_id=None)
         for seed in range(200):
@@ -118,25 +116,21 @@ def make_generation(model, tokens, folder):
             if margin >= MARGIN:
                 break
         else:
-            raise RuntimeError(f"{folder}: no prompt whose best scores differ by {MARGIN}")
-        settings_of[name] = settings
-        tensors.update({f"{name}.{key}": value.contiguous().clone() for key, value in inputs.items()})
-        tensors[f"{name}.sequences"] = sequences.clone()
-    save_file(tensors, os.path.join(folder, "generation.safetensors"), metadata={"cases": json.dumps(settings_of)})
+            raise RuntimeError(f"{name}: no prompt whose best scores differ by {MARGIN}")
+        yield name, settings, inputs, sequences
 
 
 def make_case(out, cls, name, seed, dtype=torch.float32):
     tokens, settings = CONFIGS[name]
     config = transformers.LlavaConfig(**settings, image_token_index=IMAGE_TOKEN)
     model = cls(config).eval()
-    randomize(model, 10 * seed + 3)
-    suffix = "" if dtype == torch.float32 else "_" + str(dtype)[6:]
-    folder = os.path.join(out, f"{cls.__name__}_{name}_{seed}{suffix}")
-    model = save(model, folder, dtype)
+    randomize(model, 10 * seed + 3, 0.15)
+    folder = folder_of(out, model, name, seed, dtype)
+    model = saved(model, folder, dtype)
     register_cache_pytrees_for_model(model)
     make_calls(model, tokens, folder, seed)
     if seed == 0 and hasattr(model, "lm_head"):
-        make_generation(model, tokens, folder)
+        record_generation(os.path.join(folder, "generation.safetensors"), cases(model, tokens))
 
 
 def main():

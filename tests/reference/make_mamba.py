@@ -6,7 +6,6 @@ Writes OUTDIR/<class>_<config>_<seed>/ as make_decoders.py writes its folders; g
 holds generate calls as make_generation.py records them.
 """
 
-import json
 import os
 import sys
 
@@ -14,12 +13,11 @@ from reference_folder import exit_if_current, mark_current
 
 exit_if_current(__file__)
 
-import make_decoders
+from checkpoints import call, folder_of, ids_for, padded, randomize, record_generation, saved
+
 import torch
 import transformers
-from make_decoders import call, ids_for, padded, randomize, save
 from make_generation import cases
-from safetensors.torch import save_file
 from transformers import DynamicCache
 from transformers.exporters.exporter_dynamo import register_cache_pytrees_for_model
 
@@ -57,20 +55,13 @@ def make_calls(model, config, folder, seed):
 
 def make_case(out, cls, name, seed, dtype=torch.float32):
     model = cls(transformers.MambaConfig(**{**BASE, **CONFIGS[name]})).eval()
-    randomize(model, 10 * seed + 5)
-    suffix = "" if dtype == torch.float32 else "_" + str(dtype)[6:]
-    folder = os.path.join(out, f"{cls.__name__}_{name}_{seed}{suffix}")
-    model = save(model, folder, dtype)
+    randomize(model, 10 * seed + 5, 0.15)
+    folder = folder_of(out, model, name, seed, dtype)
+    model = saved(model, folder, dtype)
     register_cache_pytrees_for_model(model)
     make_calls(model, model.config, folder, seed)
     if seed == 0 and hasattr(model, "lm_head"):
-        tensors, settings_of = {}, {}
-        for case, settings, ids, mask, sequences in cases(model):
-            settings_of[case] = settings
-            tensors.update({f"{case}.input_ids": ids.clone(), f"{case}.sequences": sequences.clone()})
-            if mask is not None:
-                tensors[f"{case}.attention_mask"] = mask.clone()
-        save_file(tensors, os.path.join(folder, "generation.safetensors"), metadata={"cases": json.dumps(settings_of)})
+        record_generation(os.path.join(folder, "generation.safetensors"), cases(model))
 
 
 def main():

@@ -2,10 +2,8 @@
 
     python make_models.py OUTDIR [MINILM]
 
-Writes, for every case, OUTDIR/cases/<case>/ with config.json and model.safetensors as save_pretrained writes them, and
-io_<shape>.safetensors with "in.<argument>" and "out.<path>" tensors. The metadata of an io file holds the output's class
-("class"), its keys ("keys", JSON), the class of the model ("model") and forward's other arguments ("flags", JSON).
-state.json lists the names of the state_dict and of the buffers. OUTDIR/variants/ has checkpoints that were changed after
+Writes, for every case, the folder OUTDIR/cases/<case>/ of a checkpoint (checkpoints.py) with io_<shape>.safetensors as
+`record` writes it. OUTDIR/variants/ has checkpoints that were changed after
 they were saved. MINILM is the folder of the all-MiniLM-L6-v2 checkpoint.
 """
 
@@ -15,19 +13,15 @@ import sys
 
 from reference_folder import exit_if_current, mark_current
 
-os.environ["HF_HUB_OFFLINE"] = "1"
-os.environ["TRANSFORMERS_VERBOSITY"] = "error"
 if __name__ == "__main__":
     exit_if_current(__file__)
+
+from checkpoints import RECORDED, eager_attention, randomize, record, saved
 
 import torch
 import transformers
 from safetensors.torch import load_file, save_file
 from transformers import BertConfig
-from transformers.utils import ModelOutput
-
-torch.set_num_threads(2)
-transformers.utils.logging.disable_progress_bar()
 
 SHAPES = {"b1s1": (1, 1), "b2s7": (2, 7), "b3s12": (3, 12)}
 
@@ -49,15 +43,6 @@ HEADS = ["BertModel", "BertForMaskedLM", "BertForSequenceClassification", "BertF
          "BertForQuestionAnswering", "BertForMultipleChoice", "BertForNextSentencePrediction", "BertForPreTraining"]
 
 
-def randomize(model, seed):
-    """Every parameter, biases and norms too: the library's own initialisation leaves many at 0 or 1."""
-    generator = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            centre = 1.0 if name.endswith("LayerNorm.weight") else 0.0
-            parameter.copy_(centre + 0.2 * torch.randn(parameter.shape, generator=generator))
-
-
 def inputs_for(config, shape, seed, choices=None):
     generator = torch.Generator().manual_seed(1000 + seed)
     batch, sequence = shape
@@ -72,30 +57,6 @@ def inputs_for(config, shape, seed, choices=None):
     return inputs
 
 
-def flat(output, prefix=""):
-    items = output.items() if isinstance(output, ModelOutput) else enumerate(output)
-    for key, value in items:
-        if torch.is_tensor(value):
-            yield f"{prefix}{key}", value.contiguous().clone()
-        elif value is not None:
-            yield from flat(value, f"{prefix}{key}.")
-
-
-def class_of(output):
-    return f"{type(output).__module__}.{type(output).__name__}" if isinstance(output, ModelOutput) else "tuple"
-
-
-def record(model, path, inputs, flags=None):
-    with torch.no_grad():
-        output = model(**inputs, **(flags or {}))
-    tensors = {f"in.{k}": v.contiguous().clone() for k, v in inputs.items()}
-    tensors.update({f"out.{k}": v for k, v in flat(output)})
-    keys = list(output.keys()) if isinstance(output, ModelOutput) else list(range(len(output)))
-    meta = {"model": type(model).__name__, "class": class_of(output), "keys": json.dumps(keys),
-            "flags": json.dumps(flags or {})}
-    save_file(tensors, path, metadata=meta)
-
-
 def make_case(out, case, head, config_name, seed, dtype=torch.float32, shapes=SHAPES):
     settings = dict(CONFIGS[config_name])
     if head == "BertForQuestionAnswering":
@@ -104,23 +65,14 @@ def make_case(out, case, head, config_name, seed, dtype=torch.float32, shapes=SH
     model = getattr(transformers, head)(config).eval()
     randomize(model, seed)
     folder = os.path.join(out, "cases", case)
-    model.to(dtype).save_pretrained(folder)
-    # Loaded again as a user would, so that what is compared includes the reference's own loader.
-    loaded = getattr(transformers, head).from_pretrained(folder).eval()
+    loaded = saved(model, folder, dtype)
     choices = 3 if head == "BertForMultipleChoice" else None
     inputs = {name: inputs_for(config, shape, seed, choices) for name, shape in shapes.items()}
     for name in shapes:
         record(loaded, os.path.join(folder, f"io_{name}.safetensors"), inputs[name])
-    loaded.set_attn_implementation("eager")
-    for name in shapes:
-        record(loaded, os.path.join(folder, f"io_{name}_recorded.safetensors"), inputs[name],
-               {"output_hidden_states": True, "output_attentions": True})
-    loaded.set_attn_implementation("sdpa")
-    parameters = [name for name, _ in loaded.named_parameters(remove_duplicate=False)]
-    state = {"state_dict": list(loaded.state_dict()), "parameters": parameters,
-             "buffers": [name for name, _ in loaded.named_buffers()]}
-    with open(os.path.join(folder, "state.json"), "w") as file:
-        json.dump(state, file)
+    with eager_attention(loaded):
+        for name in shapes:
+            record(loaded, os.path.join(folder, f"io_{name}_recorded.safetensors"), inputs[name], RECORDED)
     return loaded
 
 

@@ -2,12 +2,10 @@
 
     python make_seq2seq.py OUTDIR
 
-Writes OUTDIR/<family>/<class>_<config>_<seed>/ with config.json, model.safetensors and state.json, and a file for each
-call, all as make_decoders.py writes them: io_<call>.safetensors of the model, encoder_<call>.safetensors of its encoder
-alone.
+Writes OUTDIR/<family>/<class>_<config>_<seed>/, the folder of a checkpoint (checkpoints.py), with a file for each call as
+`call` writes it: io_<call>.safetensors of the model, encoder_<call>.safetensors of its encoder alone.
 """
 
-import multiprocessing
 import os
 import sys
 
@@ -15,10 +13,10 @@ from reference_folder import exit_if_current, mark_current
 
 exit_if_current(__file__)
 
-import make_decoders
+from checkpoints import RECORDED, call, eager_attention, folder_of, ids_for, make_families, padded, randomize, saved
+
 import torch
 import transformers
-from make_decoders import call, ids_for, padded, randomize, save
 from transformers import DynamicCache, EncoderDecoderCache, StaticCache
 from transformers.exporters.exporter_dynamo import register_cache_pytrees_for_model
 
@@ -86,7 +84,6 @@ FAMILIES = {
     }),
 }
 WITH_CACHE = ("Model", "ForConditionalGeneration", "MTModel")
-FLAGS = {"output_hidden_states": True, "output_attentions": True}
 
 
 def file_of(folder, name, prefix="io"):
@@ -208,11 +205,9 @@ def decoder_calls(model, config, folder, seed):
     if config.model_type != "whisper":
         call(model, file_of(folder, "keep_last"), {"input_ids": attended["input_ids"]},
              {"logits_to_keep": 2, "use_cache": False})
-    default = config._attn_implementation
-    model.set_attn_implementation("eager")
-    call(model, file_of(folder, "recorded"), attended, FLAGS)
-    call(model, file_of(folder, "recorded_alone"), {"input_ids": attended["input_ids"]}, FLAGS)
-    model.set_attn_implementation(default)
+    with eager_attention(model):
+        call(model, file_of(folder, "recorded"), attended, RECORDED)
+        call(model, file_of(folder, "recorded_alone"), {"input_ids": attended["input_ids"]}, RECORDED)
 
 
 @torch.no_grad()
@@ -221,10 +216,9 @@ def make_case(out, family, head, config_name, changes, seed, dtype=torch.float32
     cls = getattr(transformers, prefix + head)
     config = cls.config_class(**{**base, **changes})
     model = cls(config).eval()
-    randomize(model, 100 * seed + len(family))
-    suffix = "" if dtype == torch.float32 else "_" + str(dtype)[6:]
-    folder = os.path.join(out, family, f"{cls.__name__}_{config_name}_{seed}{suffix}")
-    model = save(model, folder, dtype)
+    randomize(model, 100 * seed + len(family), 0.15)
+    folder = folder_of(os.path.join(out, family), model, config_name, seed, dtype)
+    model = saved(model, folder, dtype)
     register_cache_pytrees_for_model(model)
     config = model.config
     if head == "ForCausalLM":
@@ -237,15 +231,13 @@ def make_case(out, family, head, config_name, changes, seed, dtype=torch.float32
             other_calls(model, config, folder, seed)
             static_calls(model, config, folder, common)
     if dtype == torch.float32 and seed == 0:
-        default = config._attn_implementation
-        model.set_attn_implementation("eager")
-        first = call(model, file_of(folder, "recorded"), inputs, FLAGS)
-        if head in WITH_CACHE:
-            ids = decoder_vocabulary(config, ids_for(config, (3, 2), seed))
-            call(model, file_of(folder, "recorded_decode"),
-                 {"encoder_outputs": model.get_encoder()(**{k: v for k, v in inputs.items() if "decoder" not in k}),
-                  "decoder_input_ids": ids, "cache": first.cache}, FLAGS)
-        model.set_attn_implementation(default)
+        with eager_attention(model):
+            first = call(model, file_of(folder, "recorded"), inputs, RECORDED)
+            if head in WITH_CACHE:
+                ids = decoder_vocabulary(config, ids_for(config, (3, 2), seed))
+                encoded = model.get_encoder()(**{k: v for k, v in inputs.items() if "decoder" not in k})
+                call(model, file_of(folder, "recorded_decode"),
+                     {"encoder_outputs": encoded, "decoder_input_ids": ids, "cache": first.cache}, RECORDED)
 
 
 def make_family(out, family):
@@ -261,8 +253,7 @@ def make_family(out, family):
 
 def main():
     out = sys.argv[1]
-    with multiprocessing.get_context("fork").Pool(2) as pool:
-        pool.starmap(make_family, [(out, family) for family in FAMILIES], chunksize=1)
+    make_families(make_family, out, FAMILIES)
     mark_current(__file__)
 
 

@@ -5,7 +5,6 @@
 Writes OUTDIR/<model type>/<class>_<config>_<seed>/ as make_encoders.py does.
 """
 
-import multiprocessing
 import os
 import sys
 
@@ -14,13 +13,10 @@ from reference_folder import exit_if_current, mark_current
 if __name__ == "__main__":
     exit_if_current(__file__)
 
-from make_encoders import randomize, save
-from make_models import record
+from checkpoints import RECORDED, eager_attention, folder_of, make_families, randomize, record, saved
 
 import torch
 import transformers
-
-torch.set_num_threads(1)
 
 BASE = dict(hidden_size=24, num_hidden_layers=2, num_attention_heads=3, intermediate_size=40, conv_dim=[8, 10, 12],
             conv_stride=[3, 2, 2], conv_kernel=[5, 3, 2], num_conv_pos_embeddings=6, num_conv_pos_embedding_groups=4,
@@ -63,9 +59,8 @@ def make_case(out, family, head, config_name, seed, dtype=torch.float32):
     cls = getattr(transformers, prefix + head)
     model = cls(cls.config_class(**{**BASE, **configs[config_name]})).eval()
     randomize(model, 100 * seed + len(family))
-    suffix = "" if dtype == torch.float32 else "_" + str(dtype)[6:]
-    folder = os.path.join(out, family, f"{cls.__name__}_{config_name}_{seed}{suffix}")
-    model = save(model, folder, dtype)
+    folder = folder_of(os.path.join(out, family), model, config_name, seed, dtype)
+    model = saved(model, folder, dtype)
     call = lambda name, inputs, flags=None: record(model, os.path.join(folder, f"io_{name}.safetensors"), inputs, flags)
     as_dtype = lambda inputs: {k: v.to(dtype) if v.is_floating_point() else v for k, v in inputs.items()}
     for name, shape in SHAPES.items():
@@ -75,9 +70,8 @@ def make_case(out, family, head, config_name, seed, dtype=torch.float32):
         call(f"{name}_unmasked", as_dtype(inputs_for(model.config, shape, seed, masked=False)))
     if dtype == torch.float32:
         inputs = inputs_for(model.config, SHAPES["b3"], seed)
-        model.set_attn_implementation("eager")
-        call("recorded", inputs, {"output_hidden_states": True, "output_attentions": True})
-        model.set_attn_implementation("sdpa")
+        with eager_attention(model):
+            call("recorded", inputs, RECORDED)
         if head == "Model" and model.config.mask_time_prob > 0:
             frames = model(**inputs).last_hidden_state.shape[1]
             if not getattr(model.config, "add_adapter", False):
@@ -96,8 +90,7 @@ def make_family(out, family):
 
 def main():
     out = sys.argv[1]
-    with multiprocessing.get_context("fork").Pool(2) as pool:
-        pool.starmap(make_family, [(out, family) for family in FAMILIES], chunksize=1)
+    make_families(make_family, out, FAMILIES)
     mark_current(__file__)
 
 

@@ -5,7 +5,6 @@
 Writes OUTDIR/<model type>/<class>_<config>_<seed>/ as make_encoders.py does.
 """
 
-import multiprocessing
 import os
 import sys
 
@@ -14,13 +13,10 @@ from reference_folder import exit_if_current, mark_current
 if __name__ == "__main__":
     exit_if_current(__file__)
 
-from make_encoders import randomize, save
-from make_models import record
+from checkpoints import RECORDED, eager_attention, folder_of, make_families, randomize, record, saved
 
 import torch
 import transformers
-
-torch.set_num_threads(1)
 
 VIT = dict(hidden_size=24, num_hidden_layers=2, num_attention_heads=3, intermediate_size=40, image_size=12, patch_size=4,
            num_channels=3, encoder_stride=4)
@@ -129,17 +125,14 @@ def make_case(out, family, cls_name, config_name, seed, dtype=torch.float32):
     cls = getattr(transformers, cls_name)
     model = cls(cls.config_class(**FAMILIES[family][1][config_name])).eval()
     randomize(model, 100 * seed + len(family))
-    suffix = "" if dtype == torch.float32 else "_" + str(dtype)[6:]
-    folder = os.path.join(out, family, f"{cls_name}_{config_name}_{seed}{suffix}")
-    model = save(model, folder, dtype)
+    folder = folder_of(os.path.join(out, family), model, config_name, seed, dtype)
+    model = saved(model, folder, dtype)
     for batch in (1, 2, 3):
         inputs = inputs_for(cls, model.config, batch, seed)
         record(model, os.path.join(folder, f"io_b{batch}.safetensors"), inputs)
     if dtype == torch.float32:
-        model.set_attn_implementation("eager")
-        record(model, os.path.join(folder, "io_recorded.safetensors"), inputs,
-               {"output_hidden_states": True, "output_attentions": True})
-        model.set_attn_implementation("sdpa")
+        with eager_attention(model):
+            record(model, os.path.join(folder, "io_recorded.safetensors"), inputs, RECORDED)
         if seed == 0:
             make_calls(model, family, folder, seed)
 
@@ -155,8 +148,7 @@ def make_family(out, family):
 
 def main():
     out = sys.argv[1]
-    with multiprocessing.get_context("fork").Pool(2) as pool:
-        pool.starmap(make_family, [(out, family) for family in FAMILIES], chunksize=1)
+    make_families(make_family, out, FAMILIES)
     mark_current(__file__)
 
 

@@ -1,9 +1,10 @@
-"""What the makers of reference data share: a maker called again with the same script and arguments does nothing.
+"""What the makers of reference data share: a maker called again with the same scripts and arguments does nothing.
 
 A maker is called as `python make_<name>.py OUTDIR [ARGS…]`. It calls exit_if_current(__file__) before it imports anything
 slow, fills OUTDIR, and calls mark_current(__file__) at its end.
 """
 
+import ast
 import hashlib
 import os
 import shutil
@@ -12,9 +13,24 @@ import sys
 STAMP = "made_by"
 
 
+def _sources(script, found):
+    """The script, and those beside it that it imports, directly or not."""
+    found[script] = True
+    with open(script) as file:
+        statements = ast.walk(ast.parse(file.read()))
+    for statement in statements:
+        names = [alias.name for alias in statement.names] if isinstance(statement, ast.Import) else []
+        names += [statement.module] if isinstance(statement, ast.ImportFrom) else []
+        for name in names:
+            path = os.path.join(os.path.dirname(script), f"{name}.py")
+            if os.path.exists(path) and path not in found:
+                _sources(path, found)
+    return found
+
+
 def _digest(script):
     digest = hashlib.sha256()
-    for path in (script, __file__):
+    for path in _sources(script, {}):
         with open(path, "rb") as file:
             digest.update(file.read())
     digest.update("\0".join(sys.argv[2:]).encode())
