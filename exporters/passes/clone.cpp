@@ -151,4 +151,17 @@ ExportedProgram clone(const ExportedProgram& program) {
   return copy;
 }
 
+ExportedProgram program_of(const Graph& subgraph) {
+  ExportedProgram program;
+  program.graph = clone(subgraph);
+  for (const Value* placeholder : program.graph->placeholders()) {
+    program.signature.inputs.push_back({InputSpec::Kind::kUserInput, placeholder->name(), {}, true, {}});
+  }
+  for (const Argument& output : program.graph->outputs()) {
+    program.signature.outputs.push_back({OutputSpec::Kind::kUserOutput, output, {}});
+  }
+  program.out_spec = TreeSpec::tuple(std::vector<TreeSpec>(program.signature.outputs.size()));
+  return program;
+}
+
 }  // namespace exporters

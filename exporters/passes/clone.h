@@ -17,4 +17,7 @@ std::vector<Argument> copy_calls(const Graph& from, Graph& to, const std::vector
 /// A program that can be rewritten without changing the given one. Tensors of the state are shared, not copied.
 ExportedProgram clone(const ExportedProgram& program);
 
+/// A copy of a subgraph as a program of its own, whose inputs are the placeholders. It knows no ranges and has no state.
+ExportedProgram program_of(const Graph& subgraph);
+
 }  // namespace exporters

@@ -1,7 +1,9 @@
 #include "exporters/passes/retrace.h"
 
 #include "exporters/fake/fake_tensor.h"
+#include "exporters/graph/higher_order.h"
 #include "exporters/graph/op_name.h"
+#include "exporters/graph/print.h"
 #include "exporters/graph/sym_op.h"
 #include "exporters/interpreter/ivalue.h"
 #include "exporters/passes/clone.h"
@@ -445,6 +447,45 @@ class Retrace {
         copied_result(*element, *to_.graph->add_element(fresh));
       }
     }
+    if (node.is_call("higher_order.cond") || node.is_call("higher_order.while_loop")) {
+      require_flow(*copy);
+    }
+  }
+
+  // What goes into subgraphs, and what comes out, is what the program says of it.
+  void require_flow(const Node& node) const {
+    const HigherOrderCall call = read_higher_order(node);
+    const bool is_loop = call.kind == HigherOrderCall::Kind::kWhile;
+    const std::vector<Argument> passed(call.operands.begin() + (is_loop ? 0 : 1), call.operands.end());
+    for (const GraphArgument* branch : call.branches) {
+      const std::vector<Value*> placeholders = branch->graph->placeholders();
+      for (size_t i = 0; i < passed.size(); ++i) {
+        require_same(branch->name, passed[i], *placeholders[i]);
+      }
+      const bool gives_condition = is_loop && branch == call.branches.front();
+      for (size_t i = 0; i < node.outputs().size() && !gives_condition; ++i) {
+        require_same(branch->name, branch->graph->outputs()[i], *node.output(i));
+      }
+    }
+  }
+
+  // A size that depends on data may stand for any other.
+  void require_same(const std::string& branch, const Argument& given, const Value& expected) const {
+    if (!given.is_value() || !expected.is_tensor()) {
+      return;
+    }
+    const Value& value = *given.value();
+    ensure(value.is_tensor(), "The subgraph '{}' has the tensor '{}' where '{}' is a number", branch, expected.name(),
+           value.name());
+    const TensorMeta& meta = value.meta();
+    const TensorMeta& said = expected.meta();
+    bool same = meta.dtype == said.dtype && meta.dim() == said.dim();
+    for (int64_t axis = 0; same && axis < meta.dim(); ++axis) {
+      same = meta.sizes[axis].has_unbacked() || said.sizes[axis].has_unbacked() ||
+             symbols_.agree(meta.sizes[axis], said.sizes[axis]);
+    }
+    ensure(same, "The subgraph '{}' has '{}' as {}, where '{}' is {}", branch, value.name(), to_text(meta),
+           expected.name(), to_text(said));
   }
 
   void copied_result(const Value& original, Value& fresh) {
@@ -470,20 +511,10 @@ class Retrace {
 
   // A subgraph is a program without state. What its ops ask about sizes the whole program relies on.
   std::shared_ptr<Graph> taken_apart(const GraphArgument& subgraph) {
-    ExportedProgram program;
-    program.graph = clone(*subgraph.graph);
+    ExportedProgram program = program_of(*subgraph.graph);
     program.range_constraints = env_->range_constraints();
     add_inner(from_.range_constraints, program.range_constraints);
     program.hints = from_.hints;
-    for (const Value* placeholder : program.graph->placeholders()) {
-      InputSpec spec;
-      spec.name = placeholder->name();
-      program.signature.inputs.push_back(std::move(spec));
-    }
-    for (const Argument& output : program.graph->outputs()) {
-      program.signature.outputs.push_back({OutputSpec::Kind::kUserOutput, output, {}});
-    }
-    program.out_spec = TreeSpec::tuple(std::vector<TreeSpec>(program.signature.outputs.size()));
     ExportedProgram result = run_decompositions(program, table_);
     ensure(result.state.empty(), "The subgraph '{}' has a constant of its own, which it cannot carry", subgraph.name);
     for (const Guard& guard : result.guards) {

@@ -8,6 +8,7 @@
 #include "tests/graph/metadata.h"
 #include "tests/interpreter/graph_builder.h"
 #include "tests/passes/decompose_case.h"
+#include "tests/support/error_of.h"
 
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
@@ -20,12 +21,13 @@
 namespace exporters::decomposition {
 namespace {
 
-using testing::AllOf;
-using testing::Contains;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::Not;
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using testing::error_of;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
 using List = Argument::List;
 
 std::vector<std::string> targets_of(const Graph& graph) {
@@ -248,27 +250,47 @@ TEST(RunDecompositions, AProgramWithoutHintsGetsSamplesThatMeetItsGuards) {
   EXPECT_THAT(outside_core(*core.graph), IsEmpty());
 }
 
-TEST(RunDecompositions, BranchesOfACondAreTakenApart) {
-  auto branch = [](const char* target) {
+// cond(condition, silu, mish, [x]) of a tensor [2, 3], whose subgraphs and result are said to be as given.
+std::shared_ptr<ExportedProgram> program_with_branches(const at::Tensor& a, const TensorMeta& operand,
+                                                       const TensorMeta& result) {
+  const auto branch = [&](const char* target) {
     auto graph = std::make_shared<Graph>();
     Value* in = graph->add_placeholder("in");
-    in->meta() = meta_of({2, 3});
+    in->meta() = operand;
     Value* out = graph->add_output(graph->call(target, {in}));
-    out->meta() = meta_of({2, 3});
+    out->meta() = operand;
     graph->set_outputs({out});
     return graph;
   };
   GraphBuilder builder;
-  const at::Tensor a = at::randn({2, 3});
   Value* x = builder.input("x", a);
   Value* condition = builder.input("condition", at::scalar_tensor(true, at::kBool));
   auto program = builder.finish({x});
-  Value* result = program->graph->add_output(
+  Value* chosen = program->graph->add_output(
       program->graph->call("higher_order.cond", {condition, GraphArgument{"yes", branch("aten.silu.default")},
                                                  GraphArgument{"no", branch("aten.mish.default")}, List{x}}));
-  result->meta() = meta_of({2, 3});
-  program->graph->set_outputs({result});
-  program->signature.outputs[0].argument = result;
+  chosen->meta() = result;
+  program->graph->set_outputs({chosen});
+  program->signature.outputs[0].argument = chosen;
+  return program;
+}
+
+TEST(RunDecompositions, SubgraphsAreCalledWithWhatTheyAreSaidToTake) {
+  const auto error = [](const TensorMeta& operand, const TensorMeta& result) {
+    return error_of([&] { run_decompositions(*program_with_branches(at::randn({2, 3}), operand, result)); });
+  };
+  TensorMeta doubles = meta_of({2, 3});
+  doubles.dtype = at::kDouble;
+  EXPECT_EQ(error(meta_of({2, 3}), meta_of({2, 3})), "no error");
+  EXPECT_THAT(error(meta_of({2, 4}), meta_of({2, 4})), HasSubstr("The subgraph 'yes' has 'x' as"));
+  EXPECT_THAT(error(meta_of({2, 3}), meta_of({2, 4})), HasSubstr("where 'cond' is"));
+  EXPECT_THAT(error(meta_of({2, 3}), meta_of({3})), HasSubstr("where 'cond' is"));
+  EXPECT_THAT(error(meta_of({2, 3}), doubles), HasSubstr("where 'cond' is"));
+}
+
+TEST(RunDecompositions, BranchesOfACondAreTakenApart) {
+  const at::Tensor a = at::randn({2, 3});
+  const auto program = program_with_branches(a, meta_of({2, 3}), meta_of({2, 3}));
 
   const auto core = std::make_shared<ExportedProgram>(run_decompositions(*program));
 

@@ -69,26 +69,19 @@ void declare_own_sizes(ExportedProgram& program) {
 
 // Constants are named after their placeholders: names of state could be those that passes make up inside.
 ExportedProgram branch_program(const EdgeProgram& outer, const HigherOrderCall& call, const GraphArgument& branch) {
-  ExportedProgram program;
-  program.graph = clone(*branch.graph);
+  ExportedProgram program = program_of(*branch.graph);
   program.range_constraints = outer.program().range_constraints;
   program.guards = outer.program().guards;
   declare_own_sizes(program);
   const std::vector<Value*> placeholders = program.graph->placeholders();
   const size_t first = call.operands.size() - placeholders.size();  // the condition of cond is no input
   for (size_t i = 0; i < placeholders.size(); ++i) {
-    const std::string& name = placeholders[i]->name();
     if (const StateTensor* state = constant_operand(outer, call, first + i)) {
-      program.signature.inputs.push_back({InputSpec::Kind::kTensorConstant, name, name, true, {}});
+      const std::string& name = placeholders[i]->name();
+      program.signature.inputs[i] = {InputSpec::Kind::kTensorConstant, name, name, true, {}};
       program.state.emplace(name, *state);
-    } else {
-      program.signature.inputs.push_back({InputSpec::Kind::kUserInput, name, {}, true, {}});
     }
   }
-  for (const Argument& output : program.graph->outputs()) {
-    program.signature.outputs.push_back({OutputSpec::Kind::kUserOutput, output, {}});
-  }
-  program.out_spec = TreeSpec::tuple(std::vector<TreeSpec>(program.signature.outputs.size()));
   return program;
 }
 
