@@ -9,6 +9,8 @@ import time
 import numpy
 
 WARM_UP = 5
+# Before every run: threads of a pool wait for work by spinning, which takes a core from the program whose turn is next.
+PAUSE = 0.05  # seconds; ONNX Runtime's spin for about 20 ms
 
 
 class OnnxProgram:
@@ -71,6 +73,7 @@ def interleaved_medians(programs, inputs, runs):
     times = {side: [] for side in programs}
     for number in range(-WARM_UP, runs):
         for side in list(programs)[:: 1 if number % 2 else -1]:
+            time.sleep(PAUSE)
             start = time.perf_counter()
             programs[side](inputs)
             if number >= 0:
