@@ -3,6 +3,7 @@
 #include "exporters/onnx/cache_buffer.h"
 #include "exporters/onnx/emit/reader.h"
 #include "exporters/onnx/in_place.h"
+#include "exporters/onnx/packed_model.h"
 #include "exporters/onnx/shared_weights.h"
 #include "exporters/support/error.h"
 
@@ -50,12 +51,19 @@ void append_cuda(Ort::SessionOptions& session, const std::map<std::string, std::
   session.AppendExecutionProvider_CUDA_V2(*cuda);
 }
 
+// "CUDA" of "CUDAExecutionProvider".
+std::string short_name(const std::string& provider) {
+  return provider.substr(0, std::min(provider.size(), provider.rfind("ExecutionProvider")));
+}
+
+bool runs_on_cpu(const OnnxRunnerOptions& options) {
+  return std::all_of(options.providers.begin(), options.providers.end(),
+                     [](const auto& provider) { return short_name(provider.first) == "CPU"; });
+}
+
 void append_provider(Ort::SessionOptions& session, const std::string& provider,
                      const std::map<std::string, std::string>& options) {
-  std::string name = provider;
-  if (const size_t suffix = name.rfind("ExecutionProvider"); suffix != std::string::npos) {
-    name.resize(suffix);
-  }
+  const std::string name = short_name(provider);
   if (name == "CPU") {
     return;  // always there, last
   }
@@ -76,7 +84,7 @@ Ort::SessionOptions session_options(const OnnxRunnerOptions& options) {
   session.SetIntraOpNumThreads(options.threads > 0 ? options.threads : available_cpus());
   session.SetGraphOptimizationLevel(static_cast<GraphOptimizationLevel>(options.graph_optimization));
   session.SetLogSeverityLevel(options.log_severity);
-  if (options.providers.empty()) {
+  if (runs_on_cpu(options)) {
     // On the CPU this fusion makes Add + LayerNormalization several times slower.
     session.AddConfigEntry(kOrtSessionOptionsDisableSpecifiedOptimizers, "SkipLayerNormFusion");
   }
@@ -87,6 +95,15 @@ Ort::SessionOptions session_options(const OnnxRunnerOptions& options) {
     append_provider(session, provider, provider_options);
   }
   return session;
+}
+
+// What the optimized model depends on.
+std::string settings_text(const OnnxRunnerOptions& options) {
+  std::string text = fmt::format("graph_optimization={}", options.graph_optimization);
+  for (const auto& [key, value] : options.session_config) {
+    text += fmt::format(" {}={}", key, value);
+  }
+  return text;
 }
 
 // Some writers name fixed sizes by their digits.
@@ -227,6 +244,7 @@ struct OnnxRunner::Impl {
   std::vector<Ort::Value> lent;
   mutable Ort::Session session{nullptr};
 
+  void open_packed(const OnnxModel& model, const std::filesystem::path& path, const OnnxRunnerOptions& options);
   void open(const OnnxModel& model, const std::filesystem::path& path, const OnnxRunnerOptions& options);
 
   void describe_session();
@@ -239,10 +257,25 @@ struct OnnxRunner::Impl {
   Outputs run(const Inputs& given, const Inputs& given_outputs) const;
 };
 
+void OnnxRunner::Impl::open_packed(const OnnxModel& model, const std::filesystem::path& path,
+                                   const OnnxRunnerOptions& options) {
+  ensure(on_cpu, "packed weights are for the CPU, and other providers were given");
+  const std::filesystem::path packed = packed_model(model, path, options.packed_weights, settings_text(options),
+                                                    environment(), session_options(options));
+  check_external_data(read_model(packed, {.keep_inline_bytes = 0}), packed.parent_path());
+  Ort::SessionOptions settings = session_options(options);
+  settings.SetGraphOptimizationLevel(ORT_DISABLE_ALL);
+  session = Ort::Session(environment(), packed.c_str(), settings);
+}
+
 void OnnxRunner::Impl::open(const OnnxModel& model, const std::filesystem::path& path,
                             const OnnxRunnerOptions& options) {
+  on_cpu = runs_on_cpu(options);
+  if (!options.packed_weights.empty()) {
+    open_packed(model, path, options);
+    return;
+  }
   Ort::SessionOptions session_settings = session_options(options);
-  on_cpu = options.providers.empty();
   if (options.share_weights && on_cpu) {
     environment();
     weights = SharedWeights::of(path.parent_path().empty() ? "." : path.parent_path());

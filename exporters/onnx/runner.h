@@ -23,6 +23,11 @@ struct OnnxRunnerOptions {
   /// Keep weights, and what ONNX Runtime packs of them, once for all sessions of this process whose models lie in one
   /// folder: components of one export have the same. For the CPU.
   bool share_weights = false;
+  /// A folder that keeps the model as ONNX Runtime runs it on this machine, with its weights packed: made at the first
+  /// load, mapped by later ones, also of other processes, which then need neither time nor memory of their own for
+  /// that. Made anew when the model, ONNX Runtime, the processor or other options change. One folder for each model; as
+  /// large as the weights and their packed form together. For the CPU; share_weights has no effect beside it.
+  std::filesystem::path packed_weights;
   /// Threads of one operator; 0: as many as the CPUs that this process may use.
   int threads = 0;
   /// 0 none, 1 basic, 2 extended, 99 all.

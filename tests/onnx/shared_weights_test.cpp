@@ -1,4 +1,5 @@
-// Sessions whose models lie in one folder: weights, and what ONNX Runtime packs of them, are in memory once.
+// Sessions whose models lie in one folder: weights, and what ONNX Runtime packs of them, are in memory once. Packed
+// weights in a file of their own.
 #include "exporters/onnx/emit/save.h"
 #include "exporters/onnx/exporter.h"
 #include "exporters/onnx/runner.h"
@@ -95,6 +96,61 @@ TEST_F(OnnxSharedWeights, ComponentsTakeOptions) {
   unknown.providers = {{"QuantumExecutionProvider", {}}};
   EXPECT_THAT(exporters::testing::error_of([&] { OnnxComponentRunner(component, unknown); }),
               ::testing::HasSubstr("Quantum"));
+}
+
+struct OnnxPackedWeights : OnnxSharedWeights {
+  std::filesystem::path packed = folder / "packed";
+
+  OnnxRunner open_packed() const {
+    OnnxRunnerOptions options;
+    options.packed_weights = packed;
+    return OnnxRunner(folder / "first.onnx", options);
+  }
+  std::string open_error() const {
+    return exporters::testing::error_of([&] { open_packed(); });
+  }
+  std::filesystem::file_time_type made() const { return std::filesystem::last_write_time(packed / "packed.onnx"); }
+};
+
+TEST_F(OnnxPackedWeights, AreMappedFromTheirFile) {
+  const at::Tensor x = at::randn({3, kInputs});
+  const at::Tensor expected = open("first.onnx", false).run({{"x", x}})[0].second;
+  EXPECT_TRUE(at::equal(open_packed().run({{"x", x}})[0].second, expected));
+  const auto made_at = made();
+  const int64_t before = private_bytes();
+  const OnnxRunner again = open_packed();
+  EXPECT_LT(private_bytes() - before, kWeightBytes / 4);
+  EXPECT_TRUE(at::equal(again.run({{"x", x}})[0].second, expected));
+  EXPECT_EQ(made(), made_at);
+  EXPECT_EQ(again.inputs()[0].dims, (std::vector<OnnxDim>{"batch", kInputs}));
+}
+
+TEST_F(OnnxPackedWeights, AreMadeAnewForOtherWeights) {
+  const at::Tensor x = at::randn({1, kInputs});
+  open_packed();
+  save_models({{"first.onnx", product(weight * 2)}}, folder);
+  EXPECT_TRUE(at::allclose(open_packed().run({{"x", x}})[0].second, x.mm(weight * 2) + 1, 1e-4, 2e-3));
+}
+
+TEST_F(OnnxPackedWeights, AreCheckedAsOtherFilesAre) {
+  open_packed();
+  std::filesystem::resize_file(packed / "packed.onnx.data", kWeightBytes / 2);
+  EXPECT_THAT(open_error(), ::testing::HasSubstr("packed.onnx.data"));
+}
+
+TEST_F(OnnxPackedWeights, DoNotReplaceOtherFiles) {
+  std::filesystem::create_directory(packed);
+  std::ofstream(packed / "thesis.txt") << "three years";
+  EXPECT_THAT(open_error(), ::testing::HasSubstr("is not a folder of packed weights"));
+  EXPECT_TRUE(std::filesystem::exists(packed / "thesis.txt"));
+}
+
+TEST_F(OnnxPackedWeights, AreForTheCpu) {
+  OnnxRunnerOptions options;
+  options.packed_weights = packed;
+  options.providers = {{"CUDAExecutionProvider", {}}};
+  EXPECT_THAT(exporters::testing::error_of([&] { OnnxRunner(folder / "first.onnx", options); }),
+              ::testing::HasSubstr("are for the CPU"));
 }
 
 }  // namespace
