@@ -44,15 +44,11 @@ void remove_if_abandoned(const fs::path& path) {
   }
 }
 
-// The temporaries of this process, for remove_uncommitted.
+// The temporaries of this process, for remove_uncommitted. What makes one, or puts it in place, holds the mutex.
 struct Uncommitted {
   std::mutex mutex;
   std::set<fs::path> paths;
 
-  void add(const fs::path& path) {
-    const std::lock_guard lock(mutex);
-    paths.insert(path);
-  }
   void forget(const fs::path& path) {
     const std::lock_guard lock(mutex);
     paths.erase(path);
@@ -71,10 +67,11 @@ bool is_still_at(int fd, const fs::path& path) {
          open.st_ino == named.st_ino;
 }
 
-// Makes a temporary with `make` (which returns a descriptor of it, or none and errno) and locks it.
+// Makes a temporary beside `target` with `make` (which returns a descriptor of it, or none and errno) and locks it.
 template <typename Make>
 FileDescriptor make_locked(const fs::path& target, fs::path& temporary, Make make) {
   constexpr int kAttempts = 100;
+  const std::lock_guard lock(uncommitted().mutex);
   for (int i = 0; i < kAttempts; ++i) {
     temporary = temporary_beside(target);
     FileDescriptor fd(make(temporary));
@@ -83,6 +80,7 @@ FileDescriptor make_locked(const fs::path& target, fs::path& temporary, Make mak
     }
     // A filesystem without locks has no abandoned temporaries either: they can't be told.
     if (fd.valid() && (::flock(fd.get(), LOCK_EX) != 0 || is_still_at(fd.get(), temporary))) {
+      uncommitted().paths.insert(temporary);
       return fd;
     }
     if (std::error_code ignored; !fs::exists(target.parent_path(), ignored)) {
@@ -185,7 +183,6 @@ AtomicFile::AtomicFile(const fs::path& target, Durability durability)
   }
   remove_abandoned(target_);
   fd_ = make_locked(target_, temporary_, make_file);
-  uncommitted().add(temporary_);
 }
 
 AtomicFile::~AtomicFile() {
@@ -245,8 +242,11 @@ void AtomicFile::commit() {
   if (durability_ == Durability::kDurable) {
     sync(fd_.get(), target_);
   }
-  if (::rename(temporary_.c_str(), target_.c_str()) != 0) {
-    fail_errno("Cannot put in place", target_);
+  {
+    const std::lock_guard lock(uncommitted().mutex);
+    if (::rename(temporary_.c_str(), target_.c_str()) != 0) {
+      fail_errno("Cannot put in place", target_);
+    }
   }
   committed_ = true;
   fd_.reset();
@@ -304,7 +304,6 @@ AtomicFolder::AtomicFolder(const fs::path& target, Options options)
   }
   remove_abandoned(target_);
   lock_ = make_locked(target_, temporary_, make_folder);
-  uncommitted().add(temporary_);
 }
 
 AtomicFolder::~AtomicFolder() {
@@ -332,6 +331,20 @@ void AtomicFolder::keep_old_files() const {
     } else if (fs::create_hard_link(entry.path(), kept, code); code) {
       fs::copy_file(entry.path(), kept);
     }
+  }
+}
+
+void AtomicFolder::prepare() const {
+  try {
+    if (struct stat old = {}; ::stat(target_.c_str(), &old) == 0) {
+      keep_old_files();
+      fs::permissions(temporary_, static_cast<fs::perms>(old.st_mode & 07777));
+    }
+    if (options_.durability == Durability::kDurable) {
+      sync_tree(temporary_);
+    }
+  } catch (const fs::filesystem_error& error) {
+    fail("Cannot write {}: {}", quote(target_.native(), 400), error.code().message());
   }
 }
 
@@ -363,18 +376,11 @@ void AtomicFolder::commit() {
     fail("The folder {} is committed already", quote(target_.native(), 400));
   }
   FileDescriptor turn = lock_folder(target_.parent_path());
-  try {
-    if (struct stat old = {}; ::stat(target_.c_str(), &old) == 0) {
-      keep_old_files();
-      fs::permissions(temporary_, static_cast<fs::perms>(old.st_mode & 07777));
-    }
-    if (options_.durability == Durability::kDurable) {
-      sync_tree(temporary_);
-    }
-  } catch (const fs::filesystem_error& error) {
-    fail("Cannot write {}: {}", quote(target_.native(), 400), error.code().message());
+  {
+    const std::lock_guard lock(uncommitted().mutex);
+    prepare();
+    swap();
   }
-  swap();
   committed_ = true;
   turn.reset();
   std::error_code ignored;
@@ -385,10 +391,14 @@ void AtomicFolder::commit() {
 }
 
 void remove_uncommitted() {
-  const std::lock_guard lock(uncommitted().mutex);
+  // For good: other threads go on, and wait where they would make or place something.
+  uncommitted().mutex.lock();
   for (const fs::path& path : uncommitted().paths) {
-    std::error_code ignored;
-    fs::remove_all(path, ignored);
+    constexpr int kAttempts = 100;  // a thread may write into the folder as it is removed
+    std::error_code code;
+    for (int i = 0; i < kAttempts && (i == 0 || code); ++i) {
+      fs::remove_all(path, code);
+    }
   }
 }
 

@@ -94,6 +94,7 @@ class AtomicFolder {
 
  private:
   void keep_old_files() const;
+  void prepare() const;
   void swap();
 
   std::filesystem::path target_;
@@ -103,8 +104,9 @@ class AtomicFolder {
   bool committed_ = false;
 };
 
-/// Removes what the AtomicFiles and AtomicFolders of this process have not committed, for a process that a signal ends:
-/// nothing may be written afterwards. Thread-safe, but not for use within a signal handler.
+/// Removes what the AtomicFiles and AtomicFolders of this process have not committed, for a process that is about to end:
+/// from then on threads that make, commit or destroy one wait for ever. Thread-safe, but not for use within a signal
+/// handler.
 void remove_uncommitted();
 
 }  // namespace exporters

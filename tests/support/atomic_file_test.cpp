@@ -322,15 +322,36 @@ TEST(RemoveUncommitted, TakesWhatIsNotInPlaceAndNothingElse) {
   AtomicFile done(folder / "done");
   done.write("whole");
   done.commit();
-  AtomicFile file(folder / "file");
-  file.write("half");
-  AtomicFolder out(folder / "out");
-  write_text(out.path() / "a.txt", "half");
-
-  remove_uncommitted();
+  const auto end = [&] {
+    AtomicFile file(folder / "file");
+    file.write("half");
+    AtomicFolder out(folder / "out");
+    write_text(out.path() / "a.txt", "half");
+    remove_uncommitted();
+    std::_Exit(0);
+  };
+  EXPECT_EXIT(end(), ::testing::ExitedWithCode(0), "");
 
   EXPECT_THAT(names_in(folder.path()), ElementsAre("done"));
   EXPECT_EQ(read_text(folder / "done"), "whole");
+}
+
+TEST(RemoveUncommitted, OtherThreadsPlaceNothingAfterIt) {
+  TemporaryFolder folder;
+  write_text(folder / "out/a.txt", "old");
+  const auto end = [&] {
+    auto* out = new AtomicFolder(folder / "out");
+    write_text(out->path() / "a.txt", "new");
+    remove_uncommitted();
+    std::thread([&] { out->commit(); }).detach();
+    std::thread([&] { AtomicFile late(folder / "late"); }).detach();
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    std::_Exit(0);
+  };
+  EXPECT_EXIT(end(), ::testing::ExitedWithCode(0), "");
+
+  EXPECT_THAT(names_in(folder.path()), ElementsAre("out"));
+  EXPECT_EQ(read_text(folder / "out/a.txt"), "old");
 }
 
 }  // namespace
