@@ -11,12 +11,11 @@
 #include "exporters/executorch/stages.h"
 #include "exporters/framework/registry.h"
 #include "exporters/framework/traced_program.h"
-#include "exporters/graph/calls.h"
 #include "exporters/graph/op_name.h"
 #include "exporters/passes/fixes.h"
 #include "exporters/passes/training_mode.h"
-#include "exporters/patching/op_patch.h"
 #include "exporters/patching/patch_point.h"
+#include "exporters/patching/scope.h"
 #include "exporters/support/error.h"
 #include "exporters/support/mapped_file.h"
 
@@ -76,13 +75,12 @@ ProgramFacts facts_before(const ExportedProgram& program, const IndexLimits& lim
   return facts;
 }
 
-// A program that was traced elsewhere has met no torch patches: its calls meet them when they are taken apart.
-void add_torch_patches(const ExportedProgram& program, DecompositionTable& table) {
-  for_each_call(std::as_const(*program.graph), [&](const Node& node) {
-    if (is_dispatcher_target(node.target()) && active_replacement(lookup_operator(node.target())) != nullptr) {
-      table.add(node.target(), Decomposition());
-    }
-  });
+// A program that was traced elsewhere has met no torch patches: its calls meet them when they are taken apart, and so
+// do the calls that others are taken apart into.
+void add_torch_patches(DecompositionTable& table) {
+  for (const c10::OperatorHandle& op : patched_ops()) {
+    table.add(target_from_op(op.operator_name()), Decomposition());
+  }
 }
 
 std::shared_ptr<const Partitioner> partitioner_of(const ExecutorchRecipe& recipe, const ExecutorchConfig& config) {
@@ -100,7 +98,7 @@ std::shared_ptr<const Partitioner> partitioner_of(const ExecutorchRecipe& recipe
 ExecutorchProgram lower(const ExportedProgram& program, const ExecutorchRecipe& recipe, const ExecutorchConfig& config,
                         const std::string& backend, ProgramFacts facts) {
   DecompositionTable table = patched_decompositions();
-  add_torch_patches(program, table);
+  add_torch_patches(table);
   if (recipe.decompositions) {
     recipe.decompositions(table);
   }
@@ -238,7 +236,10 @@ ExportedComponent ExecutorchExporter::export_traced(TracedModel traced, ExportCo
     component.program = std::make_shared<ExecutorchProgram>(recipe.lower(std::move(program)));
     return component;
   }
-  fix_unbounded_ranges(program, traced.axis_labels, executorch.max_dims);
+  fix_unbounded_ranges(program, traced.axis_labels, executorch.max_dims, executorch.axes_elsewhere);
+  if (executorch.dynamic_shapes.empty()) {
+    warn_of_bounds_of_code(program, traced.axis_labels, executorch.max_dims);
+  }
   ProgramFacts facts = facts_before(program, traced.index_limits);
   component.program =
       std::make_shared<ExecutorchProgram>(lower(program, recipe, executorch, backend, std::move(facts)));
@@ -291,9 +292,30 @@ std::string ExecutorchExporter::program_file(const std::string& component, const
   return (as_executorch(program).method().empty() ? component : kCombinedName) + program_suffix();
 }
 
-// ── Components of one file ──
+// ── Components ──
+
+namespace {
+
+void let_max_dims_name_axes_of_all(const std::vector<ComponentExport>& components) {
+  std::set<std::string> names;
+  for (const ComponentExport& component : components) {
+    for (const auto& [input, axes] : component.source.axis_labels) {
+      for (const auto& [axis, label] : axes) {
+        names.insert({label.name, fmt::format("{}.{}", input, axis)});
+      }
+    }
+  }
+  for (const ComponentExport& component : components) {
+    if (auto* config = dynamic_cast<ExecutorchConfig*>(component.config)) {
+      config->axes_elsewhere = names;
+    }
+  }
+}
+
+}  // namespace
 
 void ExecutorchExporter::prepare_components(std::vector<ComponentExport>& components) const {
+  let_max_dims_name_axes_of_all(components);
   const bool keeps_cache = std::any_of(components.begin(), components.end(), [](const ComponentExport& each) {
     const auto* config = dynamic_cast<const ExecutorchConfig*>(each.config);
     return config != nullptr && config->keeps_cache;

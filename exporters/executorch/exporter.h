@@ -13,6 +13,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,8 @@ class ExecutorchConfig : public exporters::ExecutorchConfig {
   /// "int8": weights of linear layers rounded with a scale for each output channel, their inputs at run time with a
   /// scale for each row. Nothing: as the model has them.
   std::optional<std::string> quantize_linear;
+  /// Not a field: what axes of the other components of an export are called. max_dims may name them.
+  std::set<std::string> axes_elsewhere;
 
   std::vector<ConfigField> fields() override;
   /// Throws Error for a backend that is not registered, with those that are, and for a cache that is kept in several

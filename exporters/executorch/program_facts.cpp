@@ -81,8 +81,10 @@ void check_condition(const BoolExpr& condition, const Bindings& bindings) {
     options += fmt::format(" --max-dim {}=N", symbol.name());
     sizes += fmt::format("{}{} is {} ({})", sizes.empty() ? "" : ", ", symbol.name(), binding.size, binding.where);
   }
+  // Only an upper bound is one that an export chose; other conditions are the model's.
+  const bool is_bound = condition.kind() == BoolExpr::Kind::kLe;
   throw Error("the program was exported for sizes with " + condition.str() + "; " + sizes, {},
-              "Export again with a larger range:" + options + ".");
+              is_bound ? "Export again with a larger range:" + options + "." : "The model's code asks for that.");
 }
 
 }  // namespace

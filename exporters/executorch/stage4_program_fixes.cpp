@@ -8,12 +8,14 @@
 #include "exporters/passes/fixes.h"
 #include "exporters/support/error.h"
 #include "exporters/support/json.h"
+#include "exporters/support/log.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <set>
 #include <string>
 #include <vector>
@@ -114,12 +116,15 @@ void limit(ExportedProgram& program, int64_t max, const Axis& axis) {
 }
 
 void refuse_unknown_names(const MaxDims& max_dims, const std::set<std::string>& used,
-                          const std::set<std::string>& known) {
+                          const std::set<std::string>& known, const std::set<std::string>& elsewhere) {
   for (const auto& [name, max] : max_dims) {
-    if (!used.contains(name)) {
-      throw Error("no axis with a dynamic size is called '" + name + "'", "max_dims",
-                  known.empty() ? "Every size of this program is fixed."
-                                : fmt::format("Axes are: {}.", fmt::join(known, ", ")));
+    if (!used.contains(name) && !elsewhere.contains(name)) {
+      std::set<std::string> all = known;
+      std::copy_if(elsewhere.begin(), elsewhere.end(), std::inserter(all, all.end()),
+                   [](const std::string& each) { return !each.empty() && each.find('.') == std::string::npos; });
+      throw Error(
+          "no axis with a dynamic size is called '" + name + "'", "max_dims",
+          all.empty() ? "Every size of this program is fixed." : fmt::format("Axes are: {}.", fmt::join(all, ", ")));
     }
   }
 }
@@ -204,7 +209,26 @@ AxisLabels with_positions(AxisLabels labels, const std::string& config_json) {
   return labels;
 }
 
-void fix_unbounded_ranges(ExportedProgram& program, const AxisLabels& labels, const MaxDims& max_dims) {
+void warn_of_bounds_of_code(const ExportedProgram& program, const AxisLabels& labels, const MaxDims& max_dims) {
+  const std::vector<Axis> axes = symbolic_axes_of(program);
+  std::set<std::string> told;
+  for (const Axis& axis : axes) {
+    const Range& range = program.range_constraints.at(axis.symbol);
+    const std::vector<std::string> names = names_of(axis, program, labels);
+    const bool is_chosen =
+        label_of(axis, labels) == nullptr || label_max(axis, labels) != Range::kMax ||
+        std::any_of(names.begin(), names.end(), [&](const std::string& name) { return max_dims.contains(name); });
+    if (range.max != Range::kMax && !is_chosen && told.insert(axis.symbol).second) {
+      log_warning(
+          "memory is planned for {} along axis {} of '{}', the most that the model takes: --max-dim {}=N (config "
+          "field max_dims) plans for less",
+          range.max, axis.axis, axis.input, names.front());
+    }
+  }
+}
+
+void fix_unbounded_ranges(ExportedProgram& program, const AxisLabels& labels, const MaxDims& max_dims,
+                          const std::set<std::string>& elsewhere) {
   const std::vector<Axis> axes = symbolic_axes_of(program);
   std::set<std::string> used;
   std::set<std::string> known;
@@ -230,7 +254,7 @@ void fix_unbounded_ranges(ExportedProgram& program, const AxisLabels& labels, co
       known.insert(symbol);
     }
   }
-  refuse_unknown_names(max_dims, used, known);
+  refuse_unknown_names(max_dims, used, known, elsewhere);
   for (const Axis& axis : axes) {
     const bool is_open = program.range_constraints[axis.symbol].max == Range::kMax || !axis.size.as_symbol();
     if (const int64_t max = label_max(axis, labels); is_open && max != Range::kMax) {

@@ -6,6 +6,7 @@
 #include "exporters/executorch/stages.h"
 #include "exporters/passes/emit.h"
 #include "exporters/passes/fixes.h"
+#include "exporters/passes/scalar_axes.h"
 
 #include <array>
 #include <cmath>
@@ -94,6 +95,67 @@ bool fix_negative_dims(Graph&, Node& node) {
   return changed;
 }
 
+// Kernels and the ops that arithmetic is made of promote two tensors, not an integer tensor and a fraction.
+bool fix_fractions(Graph& graph, Node& node) {
+  static constexpr std::array<std::string_view, 8> kArithmetic = {
+      "aten.add.Tensor", "aten.add.Scalar", "aten.sub.Tensor",  "aten.sub.Scalar",
+      "aten.mul.Tensor", "aten.mul.Scalar", "aten.rsub.Scalar", "aten.div.Scalar"};
+  if (std::none_of(kArithmetic.begin(), kArithmetic.end(), [&](std::string_view op) { return node.is_call(op); }) ||
+      !node.arg(0).is_value()) {
+    return false;
+  }
+  Value* self = node.arg(0).value();
+  const c10::ScalarType dtype = node.output()->meta().dtype;
+  if (!c10::isIntegralType(self->meta().dtype, /*includeBool=*/true) || !c10::isFloatingType(dtype) ||
+      node.arg(1).is_value()) {
+    return false;
+  }
+  const Graph::InsertGuard guard(graph, &node);
+  TensorMeta meta = self->meta();
+  meta.dtype = dtype;
+  node.set_arg(
+      0, Argument(
+             Emit(graph, node).call("aten._to_copy.default", {self}, dense_meta(std::move(meta)), {{"dtype", dtype}})));
+  return true;
+}
+
+// Padding that takes elements away: a slice.
+bool fix_negative_padding(Graph& graph, Node& node) {
+  if (!node.is_call("aten.constant_pad_nd.default") || !node.arg(1).is_list()) {
+    return false;
+  }
+  Argument::List pads = node.arg(1).list();
+  Value* tensor = node.arg(0).value();
+  const Graph::InsertGuard guard(graph, &node);
+  Emit emit(graph, node);
+  bool changed = false;
+  for (size_t i = 0; i + 1 < pads.size(); i += 2) {
+    const auto taken = [&](size_t at) {
+      const auto* pad = pads[at].get_if<int64_t>();
+      return pad != nullptr && *pad < 0 ? -*pad : 0;
+    };
+    const int64_t first = taken(i);
+    const int64_t last = taken(i + 1);
+    if (first + last == 0) {
+      continue;
+    }
+    const int64_t axis = tensor->meta().dim() - 1 - static_cast<int64_t>(i / 2);
+    TensorMeta meta = tensor->meta();
+    const Argument end = emit.sum(emit.size(tensor, axis), Argument(-last));
+    Expr& size = meta.sizes.at(static_cast<size_t>(axis));
+    size = size - Expr(first + last);
+    tensor = emit.call("aten.slice.Tensor", {tensor, axis, first, end}, meta);
+    pads[i] = first > 0 ? Argument(int64_t{0}) : pads[i];
+    pads[i + 1] = last > 0 ? Argument(int64_t{0}) : pads[i + 1];
+    changed = true;
+  }
+  if (changed) {
+    node.set_arg(0, Argument(tensor));
+    node.set_arg(1, Argument(std::move(pads)));
+  }
+  return changed;
+}
+
 // A start counted from the end of an axis of fixed size.
 bool fix_negative_slice_start(Graph&, Node& node) {
   if (!node.is_call("aten.slice.Tensor") || node.arg_count() < 3) {
@@ -123,6 +185,12 @@ void register_node_fixes() {
                        {"fix_negative_dims", "The kernels of amax and amin take axes counted from the first one."});
   register_fx_node_fix("executorch", fix_negative_slice_start,
                        {"fix_negative_slice_start", "Delegates take parts from places counted from the beginning."});
+  register_fx_node_fix("executorch", fix_fractions,
+                       {"fix_fractions", "The kernels of arithmetic refuse an integer tensor with a fraction."});
+  register_fx_node_fix("executorch", fix_negative_padding,
+                       {"fix_negative_padding", "The kernel of constant_pad_nd refuses to take elements away."});
+  register_fx_node_fix("executorch", give_scalars_an_axis,
+                       {"give_scalars_an_axis", "Kernels along axes end the process for a tensor that has none."});
 }
 
 Stage node_fixes_stage() {

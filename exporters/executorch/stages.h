@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 
 namespace exporters::executorch {
@@ -48,6 +49,11 @@ AxisLabels with_positions(AxisLabels labels, const std::string& config_json);
 
 /// Gives every axis of the inputs a largest size: what `max_dims` says, else what the model's config says of the axis
 /// (`labels`). Throws Error that lists the axes that are left without one, and for names that no axis has.
-void fix_unbounded_ranges(ExportedProgram& program, const AxisLabels& labels, const MaxDims& max_dims);
+/// Names in `elsewhere` may be in `max_dims` though no axis of this program has them.
+void fix_unbounded_ranges(ExportedProgram& program, const AxisLabels& labels, const MaxDims& max_dims,
+                          const std::set<std::string>& elsewhere = {});
+/// For a trace without ranges from the user: warns of axes whose largest size is what the model's code takes, which
+/// says nothing of what anybody needs.
+void warn_of_bounds_of_code(const ExportedProgram& program, const AxisLabels& labels, const MaxDims& max_dims);
 
 }  // namespace exporters::executorch

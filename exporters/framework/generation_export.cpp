@@ -56,6 +56,11 @@ ExportSource export_source(const GenerationComponent& component, models::Forward
     flags.set("use_cache", PyTree(true));
   }
   ExportSource source = export_source(component.model, std::move(flags), component.with_cache);
+  for (auto& [input, axes] : source.axis_labels) {
+    if (const auto first = axes.find(0); first != axes.end() && first->second.name == "batch") {
+      first->second.name = component.batch;
+    }
+  }
   // A prepared mask is [batch, 1, queries, room of the static cache]: the model's own names are for [batch, keys]. The
   // room is fixed, there and in the cache; the encoder's keys have none.
   constexpr int64_t kRank = 4;

@@ -181,9 +181,9 @@ class ImageText {
 
   std::vector<GenerationComponent> run() {
     const DecoderOnly text(request_);
-    const PyTree encoded = add("image_encoder", parts_.image_encoder, request_.given);
+    const PyTree encoded = add("image_encoder", parts_.image_encoder, request_.given, "images");
     const at::Tensor selected = models::select_image_features(parts_.features, encoded.at("hidden_states"));
-    add("multi_modal_projector", parts_.projector, {{"image_features", selected.contiguous()}});
+    add("multi_modal_projector", parts_.projector, {{"image_features", selected.contiguous()}}, "images");
     const PyTree embeddings = add("embed_tokens", parts_.embed_tokens, request_.given);
     ForwardArgs prefill = text.prefill_args();
     prefill.set("input_ids", PyTree());
@@ -199,11 +199,11 @@ class ImageText {
 
  private:
   // The part with those of the arguments that it has; gives what it gives, as zeros.
-  PyTree add(const char* name, const PreTrainedModel* part, const ForwardArgs& args) {
+  PyTree add(const char* name, const PreTrainedModel* part, const ForwardArgs& args, const char* batch = "batch") {
     const std::shared_ptr<const PreTrainedModel> shared(request_.model, part);
     NamedInputs inputs = ordered(*part, args);
     PyTree output = sample_output(request_, shared, inputs);
-    components_.push_back({name, shared, std::move(inputs), false});
+    components_.push_back({name, shared, std::move(inputs), false, batch});
     return output;
   }
 
@@ -260,6 +260,8 @@ std::vector<GenerationComponent> decompose_for_generation(std::shared_ptr<const 
   }
   ensure(!options.merged || options.dynamic, "one component for prefill and decode needs dynamic sizes");
   ensure(!config.static_cache || config.max_cache_len, "a static cache needs its length: set max_cache_len");
+  ensure(config.static_cache || !config.max_cache_len,
+         "max_cache_len is the length of a static cache: set cache_implementation to static, too");
   Request request{std::move(model), {}, config, options};
   for (const auto& [name, value] : inputs) {
     request.given.set(name, value);
@@ -267,6 +269,8 @@ std::vector<GenerationComponent> decompose_for_generation(std::shared_ptr<const 
   if (const models::ImageTextParts* parts = request.model->image_text_parts()) {
     return ImageText(request, *parts).run();
   }
+  ensure(takes_argument(*request.model, "cache"), "{} does not generate: its forward takes no cache",
+         request.model->class_name());
   const PreTrainedModel* encoder = request.model->encoder();
   return encoder != nullptr ? encoder_decoder(request, *encoder) : DecoderOnly(request).run();
 }

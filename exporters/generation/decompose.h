@@ -16,6 +16,7 @@ struct GenerationComponent {
   std::shared_ptr<const models::PreTrainedModel> model;
   NamedInputs inputs;       ///< of its forward, in the order of its arguments; a cache of sample sizes, without values
   bool with_cache = false;  ///< whether the cache among the inputs holds tokens
+  std::string batch = "batch";  ///< what its batch counts, where that is not the rows of a prompt: "images"
 };
 
 struct DecomposeOptions {

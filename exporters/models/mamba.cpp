@@ -191,7 +191,7 @@ AxisNames MambaModel::axis_names(bool with_cache) const {
   const AxisName batch{"batch"};
   AxisNames names;
   for (const char* input : {"input_ids", "attention_mask", "inputs_embeds"}) {
-    names[input] = {{0, batch}, {1, {"sequence", LinearScan::kMaxLength}}};
+    names[input] = {{0, batch}, {1, {"sequence"}}};
   }
   names["inputs_embeds"][2] = {};
   for (size_t i = 0; with_cache && i < layers_.size(); ++i) {

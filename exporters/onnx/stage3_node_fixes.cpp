@@ -5,6 +5,7 @@
 
 #include "exporters/onnx/stages.h"
 #include "exporters/passes/fixes.h"
+#include "exporters/passes/scalar_axes.h"
 
 #include <algorithm>
 #include <array>
@@ -47,6 +48,8 @@ void register_node_fixes() {
   register_fx_node_fix("onnx", fix_assertions,
                        {"fix_assertions", "ONNX has no assertions; what only they took need not have an ONNX form.",
                         "https://github.com/pytorch/pytorch/issues/112622"});
+  register_fx_node_fix("onnx", give_scalars_an_axis,
+                       {"give_scalars_an_axis", "ONNX's operators along axes refuse a tensor that has none."});
 }
 
 Stage node_fixes_stage() {

@@ -239,4 +239,16 @@ PatchScope::PatchScope(std::string_view backend) {
 
 PatchScope::~PatchScope() = default;
 
+std::vector<c10::OperatorHandle> patched_ops() {
+  std::vector<c10::OperatorHandle> result;
+  if (detail::active_patches != nullptr) {
+    for (const auto& [op, replacements] : detail::active_patches->ops) {
+      if (!replacements.empty()) {
+        result.push_back(op);
+      }
+    }
+  }
+  return result;
+}
+
 }  // namespace exporters

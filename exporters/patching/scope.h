@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string_view>
+#include <vector>
 
 namespace exporters {
 
@@ -26,5 +27,8 @@ class [[nodiscard]] PatchScope {
 /// Throws Error for a path that names nothing, with the nearest names, unless its patch is optional; for a factory
 /// whose signature does not fit the target; and what a factory throws.
 inline PatchScope apply_patches(std::string_view backend) { return PatchScope(backend); }
+
+/// The torch ops that a patch replaces on this thread.
+std::vector<c10::OperatorHandle> patched_ops();
 
 }  // namespace exporters

@@ -627,5 +627,21 @@ TEST(EndlessLoop, IsEndedByTheRuntime) {
               HasSubstr("limit"));
 }
 
+// Not of a branch, but of numbers that only a program made by hand has: C++'s own remainder has the other sign.
+TEST_P(ControlFlow, RemaindersOfSizesHaveTheSignOfTheDivisor) {
+  Value* size = maker.sym_call("aten.sym_size.int", {x, 0}, rows());
+  Value* below = maker.sym_call("_operator.sub", {size, 20}, rows() - 20);
+  std::vector<Value*> results;
+  const auto keep = [&](Value* dividend, int64_t divisor) {
+    Value* rest = maker.sym_call("_operator.mod", {dividend, divisor}, mod(dividend->sym(), divisor));
+    results.push_back(maker.call("aten.full.default", {List{}, rest}, {}, at::kLong, {{"dtype", at::kLong}}));
+  };
+  keep(below, 3);
+  keep(below, -3);
+  keep(size, 7);
+  lowered(results).expect_as_eager(
+      {{at::randn({1, 3})}, {at::randn({4, 3})}, {at::randn({14, 3})}, {at::randn({16, 3})}});
+}
+
 }  // namespace
 }  // namespace exporters::executorch

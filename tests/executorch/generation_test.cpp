@@ -20,38 +20,22 @@ using exporters::testing::TemporaryFolder;
 // Prompts have up to 26 tokens, of which 20 stand for images, and 32 follow.
 constexpr int64_t kLargest = 64;
 
-// ExecuTorch has kernels for batched products of experts only.
-fs::path with_batched_experts(const fs::path& checkpoint, const TemporaryFolder& folder) {
-  auto json = nlohmann::json::parse(std::ifstream(checkpoint / "config.json"));
-  json["experts_implementation"] = "batched_mm";
-  for (const auto& entry : fs::directory_iterator(checkpoint)) {
-    if (entry.path().filename() != "config.json") {
-      fs::copy_file(entry.path(), folder / entry.path().filename().string());
-    }
-  }
-  std::ofstream(folder / "config.json") << json;
-  return folder.path();
-}
-
 class ExecutorchGeneration : public ::testing::TestWithParam<const char*> {
  protected:
   static void SetUpTestSuite() { testing::use_executorch(); }
 
-  // Each component has axes of its own, and a config that says how large they get.
+  // One config says how large the axes of all components get.
   static ExportedModel exported(const fs::path& checkpoint, const TemporaryFolder& folder) {
-    const TemporaryFolder changed;
-    const fs::path source = with_batched_experts(checkpoint, changed);
     GenerationExport request;
-    request.model = models::load_for_export(source);
+    request.model = models::load_for_export(checkpoint);
     request.sample_inputs = exporters::testing::named(request.model->sample_inputs({.batch = 1, .sequence = 5}));
-    request.generation_config = load_generation_config(source);
-    std::map<std::string, ExecutorchConfig> configs;
+    request.generation_config = load_generation_config(checkpoint);
+    ExecutorchConfig config;
+    config.dynamic = true;
+    request.config = &config;
     for (const GenerationComponent& part :
          decompose_for_generation(request.model, request.sample_inputs, request.generation_config)) {
-      ExecutorchConfig& config = configs[part.name];
-      config.dynamic = true;
-      config.max_dims = testing::largest_sizes(export_source(part), part.inputs, kLargest);
-      request.component_configs[part.name] = &config;
+      config.max_dims.merge(testing::largest_sizes(export_source(part), part.inputs, kLargest));
     }
     ExecutorchExporter().export_for_generation(request).save_pretrained(folder.path());
     return ExportedModel::from_pretrained(folder.path());

@@ -40,6 +40,16 @@ at::Tensor coarse(at::IntArrayRef sizes) { return at::randint(-2, 3, sizes).to(a
 
 // ── Stage 2: torch patches ──
 
+// A remainder is what roll is made of.
+TEST_P(StagesTest, OpsOfOtherOpsMeetPatches) {
+  const Exported exported(
+      [](const Tensors& x) {
+        return Tensors{at::roll(x[0], {1, -2}, {0, 1})};
+      },
+      {coarse({2, 3})}, options());
+  exported.expect_as_eager({{coarse({1, 1})}, {coarse({5, 16})}});
+}
+
 TEST_P(StagesTest, RemaindersHaveTheSignOfTheDivisor) {
   const auto forward = [](const Tensors& x) {
     return Tensors{at::remainder(x[0], 20), at::remainder(x[0], -3), at::remainder(x[0], x[1]),
@@ -72,6 +82,50 @@ TEST_P(StagesTest, SortOfNumbersThatAreNone) {
       },
       {at::tensor({3, 1}, at::kLong)}, options());
   exported.expect_as_eager({{at::tensor({5}, at::kLong)}, {at::randperm(16, at::kLong)}});
+}
+
+// ── Stage 5: node fixes ──
+
+TEST_P(StagesTest, TensorsWithoutAxesHaveOneWhereAnOpNeedsIt) {
+  const Exported exported(
+      [](const Tensors& x) {
+        const at::Tensor s = x[0];
+        return Tensors{s.sum(0),
+                       s.sum(at::IntArrayRef{-1}, /*keepdim=*/true),
+                       s.mean(0),
+                       s.amax(0),
+                       s.amin(0),
+                       s.logsumexp(0),
+                       s.norm(),
+                       at::linalg_vector_norm(s, 1, at::IntArrayRef{0}),
+                       s.var(0, /*unbiased=*/false),
+                       s.cumsum(-1),
+                       s.softmax(0),
+                       at::flip(s, {0}),
+                       s.gt(0).any(0),
+                       s.argmax(0)};
+      },
+      {at::scalar_tensor(-2.0)}, options());
+  exported.expect_as_eager({{at::scalar_tensor(-2.0)}, {at::scalar_tensor(3.5)}, {at::scalar_tensor(0.0)}});
+}
+
+TEST_P(StagesTest, IntegersAndFractions) {
+  const Exported exported(
+      [](const Tensors& x) {
+        return Tensors{x[0] + 1.5, 1.5 - x[0], x[0] * 0.5, x[0] / 4, x[0] - 0.25, x[0].gt(0) + 0.5};
+      },
+      {at::tensor({3, -1}, at::kLong)}, options());
+  exported.expect_as_eager({{at::tensor({7}, at::kLong)}, {at::tensor({-5, 0, 9}, at::kLong)}});
+}
+
+TEST_P(StagesTest, PaddingThatTakesElementsAway) {
+  const Exported exported(
+      [](const Tensors& x) {
+        return Tensors{at::constant_pad_nd(x[0], {-1, 2}, 3), at::constant_pad_nd(x[0], {2, -1, -1, 0}, 0.5),
+                       at::constant_pad_nd(x[0], {-1, -1}, 0)};
+      },
+      {coarse({3, 4})}, options());
+  exported.expect_as_eager({{coarse({2, 3})}, {coarse({9, 16})}});
 }
 
 TEST(StagesLimits, ALongSortIsRefusedByName) {

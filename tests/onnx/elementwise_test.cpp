@@ -82,6 +82,16 @@ TEST(OnnxElementwise, SpecialValues) {
 
 using Binary = at::Tensor (*)(const at::Tensor&, const at::Tensor&);
 
+// float16 has none of these numbers, or with few digits; torch computes with them in float32. One rounding more or
+// less.
+TEST(HalfPrecision, NumbersThatItDoesNotHave) {
+  const Forward forward = [](const Tensors& x) {
+    return Tensors{x[0] / 70000, x[0] * 1e-7, x[0] / 100 * 70000, x[0] + 1e-6};
+  };
+  const auto numbers = [](at::IntArrayRef sizes) { return (at::rand(sizes) * 6000 - 3000).to(at::kHalf); };
+  expect_same(forward, {numbers({2, 3})}, {{numbers({5, 1})}}, {}, {2e-3, 1e-7});
+}
+
 struct BinaryCase {
   const char* name;
   Binary function;

@@ -258,6 +258,34 @@ TEST(OnnxNodeFixes, AnAliasThatIsWrittenToIsStillTheTensor) {
   model.expect_as_eager({{x({2, 3})}, {x({1, 1})}});
 }
 
+TEST(OnnxNodeFixes, TensorsWithoutAxesHaveOneWhereAnOpNeedsIt) {
+  const Exported model(
+      [](const Tensors& t) {
+        const at::Tensor s = t[0];
+        return Tensors{s.sum(0),
+                       s.sum(at::IntArrayRef{-1}, /*keepdim=*/true),
+                       s.mean(0),
+                       s.prod(0),
+                       s.amax(0),
+                       s.amin(0),
+                       s.logsumexp(0),
+                       s.norm(),
+                       s.norm(1),
+                       at::linalg_vector_norm(s, 2, at::IntArrayRef{0}),
+                       s.var(0, /*unbiased=*/false),
+                       s.std(0, /*unbiased=*/false),
+                       s.cumsum(-1),
+                       s.softmax(0),
+                       at::flip(s, {0}),
+                       s.gt(0).any(0),
+                       s.gt(0).all(0),
+                       s.index_fill(0, at::tensor({int64_t{0}}), 2.0),
+                       s.argmax(0)};
+      },
+      {at::scalar_tensor(-2.0)});
+  model.expect_as_eager({{at::scalar_tensor(-2.0)}, {at::scalar_tensor(3.5)}, {at::scalar_tensor(0.0)}});
+}
+
 TEST(OnnxNodeFixes, AssertionsGoWithWhatOnlyTheyTook) {
   const Exported model(
       [](const Tensors& t) {

@@ -115,6 +115,7 @@ EdgeProgram lower_functional(ExportedProgram edge, const Partitioner* partitione
     read_sizes_from_inputs(edge);
     merge_equal_calls(edge);
   }
+  spell_out_remainders(edge);
   verify(edge);
   EdgeProgram result(std::move(edge));
   for (const Node& node : result.graph()) {

@@ -8,8 +8,8 @@
 
 namespace exporters::executorch {
 
-// Passes over a functional core ATen program. Each is linear in the graph and leaves a program that verifies. What is in
-// subgraphs they leave alone: those are lowered afterwards, as programs of their own.
+// Passes over a functional core ATen program. Each is linear in the graph and leaves a program that verifies. What is
+// in subgraphs they leave alone: those are lowered afterwards, as programs of their own.
 
 /// A new placeholder for a constant of the program.
 Value* add_constant(ExportedProgram& program, std::string_view name_hint, StateTensor state);
@@ -34,6 +34,9 @@ void drop_no_ops(ExportedProgram& program);
 void drop_expands(ExportedProgram& program);
 /// Sizes that an input has are read from that input, so that no delegate gives out a tensor just for its sizes.
 void read_sizes_from_inputs(ExportedProgram& program);
+/// A remainder of sizes has the divisor's sign, as in Python; the runtime's kernel gives it the dividend's. Where a
+/// sign may be negative it becomes `a - a // b * b`. Comes last: other passes compute sizes, too.
+void spell_out_remainders(ExportedProgram& program);
 /// Calls whose inputs are all known are computed now, where results are small.
 void fold_constants(ExportedProgram& program);
 /// `matmul` becomes `bmm` on batches of matrices, but where it stays.

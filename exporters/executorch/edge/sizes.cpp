@@ -1,5 +1,7 @@
+#include "exporters/executorch/edge/bounds.h"
 #include "exporters/executorch/edge/passes.h"
 #include "exporters/passes/dead_code.h"
+#include "exporters/passes/emit.h"
 
 #include <algorithm>
 #include <map>
@@ -148,6 +150,38 @@ void read_sizes_from_inputs(ExportedProgram& program) {
     }
   }
   eliminate_dead_code(graph);
+  update_outputs(program);
+}
+
+void spell_out_remainders(ExportedProgram& program) {
+  Graph& graph = *program.graph;
+  std::vector<Node*> remainders;
+  for (Node& node : graph) {
+    if (node.is_call("_operator.mod")) {
+      remainders.push_back(&node);
+    }
+  }
+  const Bounds bounds(program);
+  const auto is_negative = [&](const Argument& argument) { return bounds.range(expr_of(argument)).min < 0; };
+  for (Node* node : remainders) {
+    const Argument a = node->arg(0);
+    const Argument b = node->arg(1);
+    if (!is_negative(a) && !is_negative(b)) {
+      continue;
+    }
+    const Graph::InsertGuard guard(graph, node);
+    const auto number = [&](std::string_view target, const Argument& first, const Argument& second,
+                            const Expr& result) {
+      Value* value = graph.add_output(graph.call(target, {first, second}), Value::Kind::kSymInt);
+      value->sym() = result;
+      return Argument(value);
+    };
+    const Expr quotient = floordiv(expr_of(a), expr_of(b));
+    const Expr product = quotient * expr_of(b);
+    const Argument whole = number("_operator.mul", number("_operator.floordiv", a, b, quotient), b, product);
+    node->value()->replace_all_uses_with(number("_operator.sub", a, whole, node->value()->sym()).value());
+    graph.erase(node);
+  }
   update_outputs(program);
 }
 

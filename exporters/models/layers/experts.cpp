@@ -15,6 +15,9 @@
 
 namespace exporters::models {
 
+const PatchPoint<ExpertsKind(ExpertsKind)> experts_kind_point("models.Experts.kind",
+                                                              [](ExpertsKind wanted) { return wanted; });
+
 ExpertsKind parse_experts_kind(std::string_view name) {
   if (name == "grouped_mm") {
     return ExpertsKind::kGroupedMm;
@@ -72,17 +75,18 @@ at::Tensor Experts::operator()(const at::Tensor& hidden, const at::Tensor& chose
   const int64_t choices = chosen.sym_size(1).guard_int(__FILE__, __LINE__);
   const auto int64 = at::TensorOptions().dtype(c10::ScalarType::Long);
   const at::Tensor experts = chosen.reshape({-1});
+  const ExpertsKind kind = experts_kind_point(options_.kind);
   at::Tensor outputs;  // of each pair of token and choice, token by token
-  if (options_.kind == ExpertsKind::kBatchedMm) {
+  if (kind == ExpertsKind::kBatchedMm) {
     const at::Tensor token = at::div(at::arange(tokens * choices, int64), choices, "floor");
-    outputs = mlp(at::index_select(hidden, 0, token), {options_.kind, options_.is_transposed, experts, {}});
+    outputs = mlp(at::index_select(hidden, 0, token), {kind, options_.is_transposed, experts, {}});
   } else {
     const at::Tensor order = at::argsort(experts, /*stable=*/true, /*dim=*/0);
     const at::Tensor numbers = at::arange(options_.num_experts, int64);
     const at::Tensor counts = at::sum(at::eq(experts.unsqueeze(-1), numbers), {0});
     const at::Tensor ends = at::cumsum(counts, 0).to(c10::ScalarType::Int);
     const at::Tensor token = at::div(order, choices, "floor");
-    const Products product{options_.kind, options_.is_transposed, at::index_select(experts, 0, order), ends};
+    const Products product{kind, options_.is_transposed, at::index_select(experts, 0, order), ends};
     const at::Tensor sorted = mlp(at::index_select(hidden, 0, token), product);
     outputs = at::index_select(sorted, 0, at::argsort(order, /*stable=*/true, /*dim=*/0));
   }

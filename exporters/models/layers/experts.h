@@ -2,6 +2,7 @@
 
 #include "exporters/models/layers/activations.h"
 #include "exporters/models/module.h"
+#include "exporters/patching/patch_point.h"
 
 #include <ATen/core/Tensor.h>
 
@@ -17,6 +18,9 @@ enum class ExpertsKind {
   kBatchedMm,  ///< each token with a copy of the matrices it chose
   kGroupedMm,  ///< tokens in the order of their experts, one product; rows of matrices are multiples of 16 bytes
 };
+/// What is taken of them, given what the config asks for: a backend without grouped products patches it
+/// ("models.Experts.kind").
+extern const PatchPoint<ExpertsKind(ExpertsKind)> experts_kind_point;
 /// "batched_mm", "grouped_mm", or "eager", which computes the same as them. Throws Error for another name.
 ExpertsKind parse_experts_kind(std::string_view name);
 

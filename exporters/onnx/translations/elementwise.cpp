@@ -19,6 +19,18 @@ void refuse_complex(const OpCall& call) {
   }
 }
 
+// Kernels of half precision compute with numbers in float32: one that float16 has only as 0, infinity, or with fewer
+// digits is not rounded to it. (bfloat16 is computed as float32 throughout.)
+bool exceeds_half(const OpCall& call, const char* name) {
+  if (!call.has(name) || call.arg(name).is_value()) {
+    return false;
+  }
+  constexpr double kLargest = 65504;
+  constexpr double kSmallestNormal = 0x1p-14;
+  const double size = std::abs(call.scalar(name).toDouble());
+  return size > kLargest || (size > 0 && size < kSmallestNormal);
+}
+
 // Both operands in the dtype of the result.
 struct Pair {
   OnnxValue a;
@@ -28,7 +40,10 @@ struct Pair {
 
 Pair operands(const OpCall& call, const char* first = "self", const char* second = "other") {
   refuse_complex(call);
-  const c10::ScalarType dtype = compute(call.result().dtype);
+  c10::ScalarType dtype = compute(call.result().dtype);
+  if (dtype == c10::kHalf && (exceeds_half(call, first) || exceeds_half(call, second) || exceeds_half(call, "alpha"))) {
+    dtype = c10::kFloat;
+  }
   return {call.operand(first, dtype), call.operand(second, dtype), dtype};
 }
 
