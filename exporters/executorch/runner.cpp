@@ -2,6 +2,7 @@
 
 #include "exporters/executorch/emit/reader.h"
 #include "exporters/executorch/runtime/session.h"
+#include "exporters/executorch/xnnpack/check_blob.h"
 #include "exporters/graph/dtype.h"
 #include "exporters/support/error.h"
 #include "exporters/support/quote.h"
@@ -236,6 +237,11 @@ void ExecutorchRunner::Impl::give_output_memory(const Method& method) {
 ExecutorchRunner::ExecutorchRunner(const std::filesystem::path& path) : impl_(std::make_unique<Impl>()) {
   impl_->path = path;
   impl_->program = read_program(path);
+  try {
+    xnnpack::check_delegates(impl_->program);
+  } catch (const Error& error) {
+    throw error.with_context(path.string());
+  }
   impl_->check_kernels();
   // Without shared memory each method has its own arena: shared state is what area 2 is for.
   impl_->shares_state = std::any_of(impl_->program.methods.begin(), impl_->program.methods.end(),

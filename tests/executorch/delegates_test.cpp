@@ -1,14 +1,18 @@
 // What XNNPACK delegates are made of, and what they compute.
 #include "exporters/executorch/edge/decompositions.h"
 #include "exporters/executorch/edge/lower.h"
+#include "exporters/executorch/xnnpack/check_blob.h"
 #include "exporters/executorch/xnnpack/graph_builder.h"
 #include "exporters/executorch/xnnpack/partitioner.h"
 #include "exporters/trace/trace.h"
 #include "tests/executorch/exported.h"
 #include "tests/executorch/support.h"
+#include "tests/support/error_of.h"
 
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
+
+#include <fstream>
 
 namespace exporters::executorch {
 namespace {
@@ -34,6 +38,49 @@ TEST(Delegates, WholeNumbersMadeOfLogarithmsAreThoseOfEager) {
                           {.parameters = {{"table", table}, {"weight", weight}}, .largest = 400});
   EXPECT_GE(exported.count("XnnpackBackend"), 1);
   exported.expect_as_eager({{at::arange(128, 512, at::kLong)}, {at::tensor({511}, at::kLong)}});
+}
+
+// ── Damaged data ──
+
+std::string bytes_of(const Bytes& bytes) {
+  if (const auto* source = std::get_if<WeightSource>(&bytes)) {
+    std::ifstream file(source->file, std::ios::binary);
+    file.seekg(static_cast<std::streamoff>(source->offset));
+    std::string result(source->nbytes, '\0');
+    file.read(result.data(), static_cast<std::streamsize>(result.size()));
+    return result;
+  }
+  return std::get<std::string>(bytes);
+}
+
+// XNNPACK would read beyond a bias that has fewer elements than there are channels.
+TEST(Delegates, DamagedDataIsRefused) {
+  const at::Tensor weight = at::randn({8, 4});
+  const Exported exported([=](const Tensors& x) { return Tensors{at::linear(x[0], weight)}; }, {at::randn({2, 4})},
+                          {.parameters = {{"weight", weight}}});
+  const auto error_with = [&](const std::function<void(std::string & blob)>& change) {
+    Program program = exported.program();
+    std::string blob = bytes_of(program.blobs.at(0));
+    change(blob);
+    program.blobs[0] = blob;
+    return exporters::testing::error_of([&] { xnnpack::check_delegates(program); });
+  };
+  EXPECT_EQ(error_with([](std::string&) {}), "no error");
+  EXPECT_THAT(error_with([](std::string& blob) { blob.resize(blob.size() / 2); }), HasSubstr("damaged data"));
+
+  const std::string none(4, '\xff');  // a product without a bias
+  std::vector<std::string> errors;
+  const std::string whole = bytes_of(exported.program().blobs.at(0));
+  for (size_t at = whole.find(none); at != std::string::npos; at = whole.find(none, at + 4)) {
+    errors.push_back(error_with([&](std::string& blob) { blob.replace(at, 4, std::string("\1\0\0\0", 4)); }));
+  }
+  EXPECT_THAT(errors, ::testing::Contains(HasSubstr("is no bias of 8 channels")));
+
+  Program program = exported.program();
+  for (NamedData& data : program.named_data) {
+    data.bytes = std::string(7, '\0');
+  }
+  EXPECT_THAT(error_of([&] { xnnpack::check_delegates(program); }), HasSubstr("which are too few"));
 }
 
 // ── Bounds of activations ──

@@ -1,6 +1,7 @@
 // Any bytes as an ExecuTorch program: an Error, or a program whose parts refer to each other and to the file as
 // check() wants it, and whose memory stays within a multiple of the file's size.
 #include "exporters/executorch/emit/reader.h"
+#include "exporters/executorch/xnnpack/check_blob.h"
 #include "exporters/support/error.h"
 #include "tests/fuzz/check.h"
 #include "tests/fuzz/memory_file.h"
@@ -22,6 +23,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       FUZZ_CHECK(source != nullptr && source->offset + source->nbytes <= size);
     }
     exporters::executorch::check(program);
+    exporters::executorch::xnnpack::check_delegates(program);
   } catch (const Error& error) {
     FUZZ_CHECK(std::string_view(error.what()).size() < 4'000 + size);
   }

@@ -6,7 +6,9 @@
 #include <executorch/runtime/platform/platform.h>
 #include <executorch/runtime/platform/runtime.h>
 
+#include <cstdlib>
 #include <exception>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,6 +21,7 @@ using et::runtime::EValue;
 
 // What the runtime says while this thread is in a call: its log lines hold the reasons that its error codes lack.
 thread_local std::string log_text;
+thread_local bool in_call = false;
 
 void keep_log(et_timestamp_t, et_pal_log_level_t level, const char*, const char*, size_t, const char* message,
               size_t length) {
@@ -27,9 +30,19 @@ void keep_log(et_timestamp_t, et_pal_log_level_t level, const char*, const char*
   }
 }
 
+// Kernels that are asked for something impossible end the process. Instead the call ends, with what they say of it;
+// what it had allocated is lost. In a thread of the runtime's own nothing could catch that.
+void give_up() {
+  if (!in_call) {
+    std::abort();
+  }
+  throw std::runtime_error("a kernel cannot go on");
+}
+
 void start_runtime() {
   static const bool started = [] {
-    et::runtime::register_pal(et::runtime::PalImpl::create(keep_log, "exporters"));
+    et::runtime::register_pal(
+        et::runtime::PalImpl::create(nullptr, give_up, nullptr, nullptr, keep_log, nullptr, nullptr, "exporters"));
     et::runtime::runtime_init();
     return true;
   }();
@@ -140,6 +153,7 @@ class ModuleSession final : public Session {
   bool guarded(Call&& call) {
     log_text.clear();
     error_.clear();
+    in_call = true;
     bool fine = false;
     try {
       fine = call();
@@ -148,6 +162,7 @@ class ModuleSession final : public Session {
     } catch (...) {
       error_ = "an unknown exception";
     }
+    in_call = false;
     if (!fine && !log_text.empty()) {
       error_ += " (" + log_text + ")";
     }
