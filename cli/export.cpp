@@ -60,7 +60,9 @@ std::string max_dims_json(const std::vector<std::string>& words) {
     const bool is_number =
         !number.empty() && number.find_first_not_of("0123456789") == std::string::npos && number.size() < 10;
     exporters::ensure(equals != 0 && is_number, "'{}' is no largest size: write --max-dim batch=8", word);
-    sizes[word.substr(0, equals)] = std::stoll(number);
+    const std::string axis = word.substr(0, equals);
+    exporters::ensure(!sizes.contains(axis), "--max-dim gives '{}' twice", axis);
+    sizes[axis] = std::stoll(number);
   }
   return sizes.dump();
 }
@@ -107,6 +109,10 @@ ExportRequest request(const Options& options) {
   result.sample_inputs = exporters::read_tensors(options.sample);
   result.flags = exporters::read_flags(options.forward);
   result.settings = settings_of(options.set);
+  for (const auto& [field, value] : result.settings) {
+    exporters::ensure(!options.is_static || field != "dynamic",
+                      "--static and --set dynamic={} say the same thing twice", value);
+  }
   if (!options.weights.empty()) {
     add_setting(result, "--weights", "weights", options.weights);
   }
@@ -237,13 +243,14 @@ void add_export_command(CLI::App& app) {
   command->add_flag("--generation", options->generation,
                     "Export what hfx generate needs: prefill and decode with a cache, sharing their weights");
   // A flag of an optional would set it to false where it is not given.
-  command->add_flag_callback(
+  CLI::Option* merged = command->add_flag_callback(
       "--merged", [options] { options->merged = true; },
       "With --generation: one component, decode, that also takes a whole prompt with an empty cache; the default with "
-      "ort_fusions, unless --separate");
-  command->add_flag_callback(
+      "--set ort_fusions=cpu (or cuda, webgpu, dml), unless --separate");
+  CLI::Option* separate = command->add_flag_callback(
       "--separate", [options] { options->merged = false; },
       "With --generation: prefill and decode as components of their own");
+  merged->excludes(separate);
   command->add_flag("--eval", options->evaluation,
                     "Switch a .pt2 that was traced in training mode to evaluation, instead of refusing it");
   command->add_flag("--explain", options->explain, "Show which patches and fixes took effect, how often and where");

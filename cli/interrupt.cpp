@@ -11,6 +11,7 @@ namespace hfx {
 
 // A thread waits for the signals, since a handler could not remove files.
 void clean_up_when_interrupted() {
+  std::signal(SIGXFSZ, SIG_IGN);  // a write beyond the limit of a file's size fails, as on a full disk
   static sigset_t signals;
   sigemptyset(&signals);
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {

@@ -274,6 +274,8 @@ ExportedModel export_target(const ExportRequest& request) {
   const TargetKind kind = source_kind(request.source);
   ensure(request.generation || !request.merged.has_value(), "only an export for generation has components to merge");
   if (kind == TargetKind::kCheckpoint) {
+    ensure(!request.evaluation, "{} is a checkpoint, which is always traced in evaluation mode",
+           request.source.string());
     return request.generation ? export_generation(exporter, request) : export_checkpoint(exporter, request);
   }
   refuse_trace_settings(request);

@@ -198,6 +198,9 @@ void OnnxConfig::validate() const {
   DynamoConfig::validate();
   const int64_t block = quantization_block_size.value_or(32);
   ensure((block & (block - 1)) == 0, "quantization_block_size is {}; allowed are 16, 32, 64, 128 and 256", block);
+  ensure(quantization || (!quantization_block_size && quantization_symmetric && !quantization_accuracy_level),
+         "quantization_block_size, quantization_symmetric and quantization_accuracy_level say how to quantize: set "
+         "quantization to int8 or int4, too");
   ensure(!ort_fusions || optimize, "ort_fusions = \"{}\" contradicts optimize = false: the fusions are optimizations",
          ort_fusions.value_or(""));
   ensure(!ort_fusions || opset_version.value_or(kDefaultOpset) >= 23,

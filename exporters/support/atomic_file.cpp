@@ -129,11 +129,21 @@ fs::path resolved(const fs::path& target) {
   if (!absolute.has_filename()) {
     absolute = absolute.parent_path();
   }
-  if (fs::is_symlink(absolute, code)) {
-    fs::path followed = fs::weakly_canonical(absolute, code);
-    return code ? absolute : followed;
+  if (!fs::is_symlink(absolute, code)) {
+    return absolute;
   }
-  return absolute;
+  if (const fs::path followed = fs::canonical(absolute, code); !code) {
+    return followed;
+  }
+  // A link to what is not there: one step after the other, as far as a system goes along.
+  fs::path last = absolute;
+  for (int links = 0; links < 40 && fs::is_symlink(last, code); ++links) {
+    last = (last.parent_path() / fs::read_symlink(last, code)).lexically_normal();
+  }
+  if (fs::is_symlink(last, code)) {
+    fail("Cannot write {}: its links lead in a circle", quote(target.native(), 400));
+  }
+  return last;
 }
 
 void sync(int fd, const fs::path& path) {

@@ -159,5 +159,38 @@ TEST_F(Export, TheOpsetIsTheOneAskedFor) {
   }
 }
 
+TEST_F(Export, OptionsThatContradictEachOtherAreRefused) {
+  const auto error = [&](const std::string& format, std::vector<std::string> options) {
+    std::vector<std::string> words = {"export", tiny_, "--to", format, "-o", folder_ / "out"};
+    words.insert(words.end(), options.begin(), options.end());
+    const auto result = hfx(words);
+    EXPECT_NE(result.code, 0);
+    return result.err;
+  };
+  EXPECT_THAT(error("onnx", {"--merged", "--separate"}), HasSubstr("--separate"));
+  EXPECT_THAT(error("onnx", {"--static", "--set", "dynamic=true"}), HasSubstr("say the same thing twice"));
+  EXPECT_THAT(error("onnx", {"--set", "opset_version=20", "opset_version=21"}), HasSubstr("'opset_version' twice"));
+  EXPECT_THAT(error("onnx", {"--set", "quantization_block_size=64"}), HasSubstr("set quantization to int8 or int4"));
+  EXPECT_THAT(error("onnx", {"--eval"}), HasSubstr("always traced in evaluation mode"));
+  EXPECT_THAT(error("onnx", {"--generation"}), HasSubstr("BertForSequenceClassification does not generate"));
+  EXPECT_FALSE(fs::exists(folder_ / "out"));
+}
+
+TEST_F(Export, ALinkToNothingYetIsFollowed) {
+  fs::create_symlink("behind", folder_ / "link");
+  export_as("link", tiny_);
+  EXPECT_TRUE(fs::is_symlink(folder_ / "link"));
+  EXPECT_TRUE(fs::exists(folder_ / "behind/model.onnx"));
+}
+
+// The shell's limit is in blocks of 512 bytes.
+TEST_F(Export, AFileThatIsTooLargeForTheLimitLeavesNothing) {
+  const auto result = testing::shell("ulimit -f 20; hfx export '" + fs::absolute(tiny_).string() + "' --to onnx -o out",
+                                     folder_.path());
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.err, HasSubstr("File too large"));
+  EXPECT_TRUE(fs::is_empty(folder_.path()));
+}
+
 }  // namespace
 }  // namespace exporters
