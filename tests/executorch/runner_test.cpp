@@ -222,6 +222,24 @@ TEST_F(RunnerTest, WhatTheRuntimeRefusesComesWithItsReason) {
   EXPECT_TRUE(close(runner.run({x})[0], at::linear(x, weight, bias)));
 }
 
+// A number where the kernel asserts a list: the runtime would end the process.
+TEST_F(RunnerTest, AKernelThatGivesUpIsAnError) {
+  ProgramBuilder builder;
+  const int32_t x = builder.input(at::kFloat, {6, 4});
+  const int32_t size = builder.method().add(int64_t{24});
+  const int32_t view = builder.activation(at::kFloat, {24});
+  builder.method().call("executorch_prim::et_view", "default", {x, size, view});
+  builder.output(view);
+  ExecutorchRunner damaged(builder.save(file));
+  EXPECT_THAT(error_of([&] {
+                damaged.run({at::zeros({6, 4})});
+              }),
+              AllOf(HasSubstr("a kernel cannot go on"), HasSubstr("List")));
+  ExecutorchRunner whole(linear_program(weight, bias, 8).save(scratch_folder() / "whole.pte"));
+  const at::Tensor given = at::randn({4, 2});
+  EXPECT_TRUE(close(whole.run({given})[0], at::linear(given, weight, bias)));
+}
+
 TEST_F(RunnerTest, AllMissingKernelsAreNamedBeforeARun) {
   ProgramBuilder builder = linear_program(weight, bias, 8);
   const int32_t out = builder.method().outputs[0];

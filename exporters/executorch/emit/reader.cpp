@@ -28,6 +28,14 @@ Number get(std::span<const std::byte> bytes, uint64_t at) {
   return number;
 }
 
+// The verifier lets vectors of 8-byte numbers begin anywhere.
+template <typename Number>
+Number element(const flatbuffers::Vector<Number>& vector, uint32_t index) {
+  Number number;
+  std::memcpy(&number, vector.Data() + uint64_t{index} * sizeof number, sizeof number);
+  return number;
+}
+
 std::string_view text_at(std::span<const std::byte> bytes, uint64_t at, size_t size) {
   return {reinterpret_cast<const char*>(bytes.data()) + at, size};
 }
@@ -167,7 +175,12 @@ class Reader {
       return {};
     }
     budget_.spend(vector->size() * sizeof(To));
-    return std::vector<To>(vector->begin(), vector->end());
+    std::vector<To> result;
+    result.reserve(vector->size());
+    for (uint32_t i = 0; i < vector->size(); ++i) {
+      result.push_back(static_cast<To>(element(*vector, i)));
+    }
+    return result;
   }
 
   template <typename T>
@@ -197,7 +210,7 @@ class Reader {
   WeightSource subsegment(const fb::SubsegmentOffsets& offsets, uint64_t index, uint64_t nbytes) const {
     const WeightSource whole = segment(offsets.segment_index());
     ensure(offsets.offsets() != nullptr && index < offsets.offsets()->size(), "constant {} is not there", index);
-    const uint64_t offset = offsets.offsets()->Get(static_cast<uint32_t>(index));
+    const uint64_t offset = element(*offsets.offsets(), static_cast<uint32_t>(index));
     ensure(offset <= whole.nbytes, "constant {} leaves its segment", index);
     return range(whole.offset + offset, nbytes, whole.offset + whole.nbytes);
   }
