@@ -1,6 +1,8 @@
 #include "tests/onnx/harness.h"
+#include "tests/support/error_of.h"
 
 #include <ATen/ATen.h>
+#include <gmock/gmock.h>
 
 namespace exporters::onnx {
 namespace {
@@ -90,6 +92,13 @@ TEST(HalfPrecision, NumbersThatItDoesNotHave) {
   };
   const auto numbers = [](at::IntArrayRef sizes) { return (at::rand(sizes) * 6000 - 3000).to(at::kHalf); };
   expect_same(forward, {numbers({2, 3})}, {{numbers({5, 1})}}, {}, {2e-3, 1e-7});
+}
+
+// torch compares with it; no ONNX operator takes operands of two dtypes.
+TEST(NumbersBeyondADtype, AreRefusedByTheNameOfTheOp) {
+  const std::string error = exporters::testing::error_of(
+      [] { expect_same_unary([](const at::Tensor& x) { return x < (int64_t{1} << 40); }, at::ones({3}, at::kInt)); });
+  EXPECT_THAT(error, ::testing::HasSubstr("aten.lt.Scalar"));
 }
 
 struct BinaryCase {

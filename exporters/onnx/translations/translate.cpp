@@ -5,6 +5,7 @@
 #include "exporters/support/error.h"
 
 #include <algorithm>
+#include <stdexcept>
 
 namespace exporters::onnx {
 namespace {
@@ -75,6 +76,8 @@ void translate_nodes(TranslationContext& context, const Graph& graph) {
         throw;
       }
       throw error.with_context(node.describe());
+    } catch (const std::runtime_error& error) {  // c10's, of a number that a dtype does not hold
+      throw Error(error.what(), node.describe(), "Convert the operands to a dtype that holds all numbers.");
     }
   }
   context.enter(outer);
