@@ -224,7 +224,7 @@ std::optional<std::vector<int64_t>> GraphEditor::integers(const std::string& val
     return std::nullopt;
   }
   std::vector<int64_t> numbers(data->bytes.size() / sizeof(int64_t));
-  std::memcpy(numbers.data(), data->bytes.data(), numbers.size() * sizeof(int64_t));
+  std::copy_n(data->bytes.data(), numbers.size() * sizeof(int64_t), reinterpret_cast<char*>(numbers.data()));
   return numbers;
 }
 
