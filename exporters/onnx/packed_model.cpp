@@ -6,8 +6,8 @@
 #include "exporters/support/json.h"
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 #include <onnxruntime_session_options_config_keys.h>
+#include <nlohmann/json.hpp>
 
 #include <fstream>
 #include <set>
@@ -40,11 +40,11 @@ json stamp(const fs::path& file) {
 
 json made_of(const OnnxModel& model, const fs::path& path, const std::string& settings) {
   std::set<std::string> locations;
-  for (const OnnxTensor& tensor : model.graph.initializers) {
+  for_each_tensor(model.graph, [&](const OnnxTensor& tensor) {
     if (const auto* stored = std::get_if<StoredBytes>(&tensor.data)) {
       locations.insert(stored->location);
     }
-  }
+  });
   json weights = json::object();
   for (const std::string& location : locations) {
     weights[location] = stamp(path.parent_path() / location);
@@ -79,7 +79,8 @@ fs::path packed_model(const OnnxModel& model, const fs::path& path, const fs::pa
     const std::string data = std::string(kModel) + ".data";
     options.SetOptimizedModelFilePath((made.path() / kModel).c_str());
     options.AddConfigEntry(kOrtSessionOptionsOptimizedModelExternalInitializersFileName, data.c_str());
-    options.AddConfigEntry(kOrtSessionOptionsOptimizedModelExternalInitializersMinSizeInBytes, "1024");  // others: inside
+    options.AddConfigEntry(kOrtSessionOptionsOptimizedModelExternalInitializersMinSizeInBytes,
+                           "1024");  // others: inside
     options.AddConfigEntry(kOrtSessionOptionsSavePrePackedConstantInitializers, "1");
     Ort::Session(env, path.c_str(), options);  // writes the copy as it loads the model
     write_file(made.path() / kMadeOf, pretty_json(source));

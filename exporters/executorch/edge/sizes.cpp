@@ -161,6 +161,9 @@ void spell_out_remainders(ExportedProgram& program) {
       remainders.push_back(&node);
     }
   }
+  if (remainders.empty()) {
+    return;
+  }
   const Bounds bounds(program);
   const auto is_negative = [&](const Argument& argument) { return bounds.range(expr_of(argument)).min < 0; };
   for (Node* node : remainders) {

@@ -1,6 +1,9 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <span>
 #include <string_view>
 
 namespace exporters::executorch {
@@ -21,5 +24,13 @@ constexpr uint32_t kMinHeaderLength = 24;  ///< older writers leave the last fie
 
 /// Where a segment may begin, counted from the first one, which lies at a multiple of it in the file.
 constexpr uint64_t kSegmentAlignment = 128;
+
+/// The number at a byte, aligned or not, which has to be there.
+template <typename Number>
+Number number_at(std::span<const std::byte> bytes, uint64_t at) {
+  Number number;
+  std::memcpy(&number, bytes.data() + at, sizeof number);
+  return number;
+}
 
 }  // namespace exporters::executorch

@@ -11,7 +11,6 @@
 #include <program_generated.h>
 
 #include <array>
-#include <cstring>
 #include <map>
 
 namespace exporters::executorch {
@@ -21,19 +20,11 @@ namespace fb = executorch_flatbuffer;
 
 constexpr uint64_t kMinFile = 16;
 
-template <typename Number>
-Number get(std::span<const std::byte> bytes, uint64_t at) {
-  Number number;
-  std::memcpy(&number, bytes.data() + at, sizeof number);
-  return number;
-}
-
 // The verifier lets vectors of 8-byte numbers begin anywhere.
 template <typename Number>
 Number element(const flatbuffers::Vector<Number>& vector, uint32_t index) {
-  Number number;
-  std::memcpy(&number, vector.Data() + uint64_t{index} * sizeof number, sizeof number);
-  return number;
+  const std::span data(reinterpret_cast<const std::byte*>(vector.Data()), uint64_t{vector.size()} * sizeof(Number));
+  return number_at<Number>(data, uint64_t{index} * sizeof(Number));
 }
 
 std::string_view text_at(std::span<const std::byte> bytes, uint64_t at, size_t size) {
@@ -53,19 +44,19 @@ struct FileLayout {
     if (file.size() < kHeaderOffset + kMinHeaderLength || text_at(file, kHeaderOffset, 4) != kHeaderMagic) {
       return layout;  // no segments: the flatbuffer is all
     }
-    const auto length = get<uint32_t>(file, kHeaderOffset + 4);
+    const auto length = number_at<uint32_t>(file, kHeaderOffset + 4);
     ensure(length >= kMinHeaderLength && length <= file.size() - kHeaderOffset, "its header says that it has {} bytes",
            length);
-    layout.program_size = get<uint64_t>(file, kHeaderOffset + 8);
+    layout.program_size = number_at<uint64_t>(file, kHeaderOffset + 8);
     ensure(layout.program_size >= kHeaderOffset + length && layout.program_size <= file.size(),
            "its header states a program of {} bytes, the file has {}", layout.program_size, file.size());
-    layout.segment_base = get<uint64_t>(file, kHeaderOffset + 16);
+    layout.segment_base = number_at<uint64_t>(file, kHeaderOffset + 16);
     layout.segment_end = file.size();
     if (layout.segment_base != 0) {
       ensure(layout.segment_base >= layout.program_size && layout.segment_base <= file.size(),
              "its segments begin at byte {}, the file has {}", layout.segment_base, file.size());
       if (length >= kHeaderLength) {
-        const auto nbytes = get<uint64_t>(file, kHeaderOffset + 24);
+        const auto nbytes = number_at<uint64_t>(file, kHeaderOffset + 24);
         ensure(nbytes <= file.size() - layout.segment_base,
                "it is truncated: {} bytes of data are stated, {} are there", nbytes, file.size() - layout.segment_base);
         layout.segment_end = layout.segment_base + nbytes;

@@ -1,5 +1,7 @@
 #include "exporters/executorch/xnnpack/check_blob.h"
 
+#include "exporters/executorch/emit/layout.h"
+#include "exporters/executorch/xnnpack/blob_layout.h"
 #include "exporters/executorch/xnnpack/serialize.h"
 #include "exporters/support/error.h"
 #include "exporters/support/mapped_file.h"
@@ -20,19 +22,8 @@ namespace {
 
 namespace fb = fb_xnnpack;
 
-constexpr uint32_t kNoValue = UINT32_MAX;   // XNN_INVALID_VALUE_ID
-constexpr uint32_t kTransposedWeights = 1;  // XNN_FLAG_TRANSPOSE_WEIGHTS
-constexpr uint32_t kMostAxes = 6;           // XNN_MAX_TENSOR_DIMS
-constexpr size_t kHeaderSize = 30;
 constexpr flatbuffers::uoffset_t kMostTables = 1u << 20;
 constexpr flatbuffers::uoffset_t kDeepest = 16;
-
-template <typename Field>
-Field field_at(std::span<const std::byte> bytes, size_t offset) {
-  Field field;
-  std::memcpy(&field, bytes.data() + offset, sizeof field);
-  return field;
-}
 
 // Bits of an element; nothing for types whose size does not follow from dims.
 std::optional<uint64_t> bits_of(fb::XNNDatatype dtype) {
@@ -78,13 +69,13 @@ class BlobCheck {
   // A header says where the flatbuffer and the constants are; the oldest blobs have none.
   void find_parts() {
     graph_bytes_ = blob_;
-    if (blob_.size() < kHeaderSize || std::memcmp(blob_.data() + 4, "XH00", 4) != 0) {
+    if (blob_.size() < kHeaderLength || std::memcmp(blob_.data() + kMagicOffset, kMagic.data(), kMagic.size()) != 0) {
       return;
     }
-    const auto graph = part(field_at<uint32_t>(blob_, 10), field_at<uint32_t>(blob_, 14));
+    const auto graph = part(number_at<uint32_t>(blob_, 10), number_at<uint32_t>(blob_, 14));
     aligned_.assign(graph.begin(), graph.end());
     graph_bytes_ = aligned_;
-    constants_ = part(field_at<uint32_t>(blob_, 18), field_at<uint64_t>(blob_, 22));
+    constants_ = part(number_at<uint32_t>(blob_, 18), number_at<uint64_t>(blob_, 22));
   }
 
   std::span<const std::byte> part(uint64_t offset, uint64_t nbytes) const {
@@ -99,7 +90,7 @@ class BlobCheck {
     }
     ensure(tensor != nullptr, "a value is missing");
     const flatbuffers::uoffset_t count = tensor->dims() == nullptr ? 0 : tensor->dims()->size();
-    ensure(tensor->num_dims() == count && count <= kMostAxes, "value {} has {} axes, and says {}", tensor->id_out(),
+    ensure(tensor->num_dims() == count && count <= kMaxDims, "value {} has {} axes, and says {}", tensor->id_out(),
            count, tensor->num_dims());
     values_[tensor->id_out()] = tensor;
     if (tensor->constant_buffer_idx() != 0) {
@@ -146,7 +137,7 @@ class BlobCheck {
         const auto& product = *node.xnode_union_as_XNNFullyConnected();
         const fb::XNNTensorValue& filter = value(product.filter_id());
         ensure(filter.num_dims() == 2, "the weight of a product has {} axes", filter.num_dims());
-        check_bias(product.bias_id(), filter.dims()->Get((product.flags() & kTransposedWeights) != 0 ? 1 : 0));
+        check_bias(product.bias_id(), filter.dims()->Get((product.flags() & kFlagTransposeWeights) != 0 ? 1 : 0));
         break;
       }
       case fb::XNodeUnion::XNNConv2d:

@@ -1,5 +1,6 @@
 #include "exporters/executorch/xnnpack/serialize.h"
 
+#include "exporters/executorch/xnnpack/blob_layout.h"
 #include "exporters/support/error.h"
 
 #include <flatbuffers/flatbuffers.h>
@@ -20,18 +21,13 @@ using flatbuffers::Offset;
 
 // ── The blob's outer layout ──
 
-constexpr std::string_view kMagic = "XH00";
-constexpr uint16_t kHeaderLength = 30;
 constexpr uint32_t kPaddedHeader = 32;
 constexpr size_t kFlatbufferAlignment = 16;
 
-constexpr uint32_t kNoValue = std::numeric_limits<uint32_t>::max();  // XNN_INVALID_VALUE_ID
 constexpr uint64_t kByKey = std::numeric_limits<uint64_t>::max();
 constexpr uint32_t kExternalInput = 1;
 constexpr uint32_t kExternalOutput = 2;
 constexpr uint32_t kFlagTransposeB = 1;
-constexpr uint32_t kFlagTransposeWeights = 1;
-constexpr size_t kMaxDims = 6;
 
 // ── Kinds of nodes ──
 
@@ -364,7 +360,7 @@ std::string serialize(const XnnGraph& graph) {
   const FlatBufferBuilder& built = table.build();
   const uint32_t size = built.GetSize();
   const size_t padded = (size + kFlatbufferAlignment - 1) / kFlatbufferAlignment * kFlatbufferAlignment;
-  std::string blob(4, '\0');
+  std::string blob(kMagicOffset, '\0');
   blob += kMagic;
   append(blob, kHeaderLength);
   append(blob, kPaddedHeader);
